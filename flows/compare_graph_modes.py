@@ -48,16 +48,16 @@ def compare_graph_modes(
         threads: Threads and cores of every mode.
         torch_site: The site-packages folder of PyTorch, where it is not installed beside Paddle.
     """
-    given: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
-    given = {key: value for key, value in given.items() if value is not None} | ({"full": True} if full else {})
+    settings: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
+    settings = {key: value for key, value in settings.items() if value is not None} | ({"full": True} if full else {})
     root = Path.cwd()
     try:
-        values = _values(root, given)
+        values = _values(root, settings)
     except PaddleshipError as error:
         return run_state.failed(error)
     local = Local.of(root)
     crashed_runs.hold(local)
-    name = run_names.give(f"graph modes of {', '.join(values.graph_modes.networks)}")
+    name = run_names.set_name(f"graph modes of {', '.join(values.graph_modes.networks)}")
     tags = {"mlflow.runName": name, "prefect_flow_run": str(flow_run.id)}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     failure: PaddleshipError | None = None
@@ -79,7 +79,7 @@ def compare_graph_modes(
 
 @task(name="compare", cache_policy=NO_CACHE, persist_result=False)
 def compare(values: Params, root: Path) -> PaddleshipError | None:
-    """Run the verb as a process and stream its lines; the error it ended with, or None."""
+    """Run the comparison as a process and print its lines as they come. Returns its error, or None."""
     log, last = get_run_logger(), ""
     with tempfile.TemporaryDirectory(prefix="paddleship-") as folder:
         file = Path(folder) / "params.yaml"
@@ -106,16 +106,16 @@ def compare(values: Params, root: Path) -> PaddleshipError | None:
     return errors.of_exit_code(code)(last.removeprefix("error: ") or f"it ended with exit code {code}") if code else None
 
 
-def _values(root: Path, given: dict[str, Any]) -> Params:
-    """params.yaml with what this run was given, under the name of the flow. Raises ParamsError."""
-    overlay = {"name": NAME, "graph_modes": given}
+def _values(root: Path, settings: dict[str, Any]) -> Params:
+    """params.yaml with the settings of this run, under the name of the flow. Raises ParamsError."""
+    overlay = {"name": NAME, "graph_modes": settings}
     values = loading.parse(loading.merge(loading.read(root / "params.yaml"), overlay))
     workspace_paths.require_inside(values, root)
     return values
 
 
 def _publish(report: Report, reports: Path, tracker: Tracker) -> None:
-    """The artifact of the flow run: the page, and the way to its pictures."""
+    """Publish the artifact of the flow run: the page, and links to its pictures."""
     page = (reports / str(report.facts["page"])).read_text(encoding="utf-8")
     links = artifact.links({"Modes, curves and pictures in MLflow": tracker.url})
     artifact.publish(NAME, page, links, description="Each claim and whether this machine confirms it; every mode's figures")

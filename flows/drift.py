@@ -36,9 +36,9 @@ def drift(
         checkout = workspace.checkout_of(Path.cwd())
         crashed_runs.hold(Local.of(checkout))
         values = params_overlay.load(checkout, params_file)
-        run_names.give(f"{values.name}: requests of {hours or values.drift.hours} hours")
+        run_names.set_name(f"{values.name}: requests of {hours or values.drift.hours} hours")
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
-        new = drift_check.tell(Local.of(checkout), result, params_file=params_file) if retrain else []
+        new = drift_check.notify(Local.of(checkout), result, params_file=params_file) if retrain else []
     except PaddleshipError as error:
         return run_state.failed(error)
     _publish(checkout / values.paths.reports)

@@ -25,7 +25,7 @@ from paddleship.servers.local_state import Local
 from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import disk
 from paddleship.system.deadline import Deadline
-from paddleship.tracking.run import Tracker, bury
+from paddleship.tracking.run import Tracker, close_dead_runs
 
 Overrides = optional_params.overrides(list(catalogue.kinds()))
 
@@ -59,12 +59,12 @@ def develop_to_deploy(
     """
     try:
         again = again or []
-        place, there = _begin(overrides, params_file, until, again, pools or {}, isolated=isolated, commit=commit)
+        working_copy, remote_pools = _begin(overrides, params_file, until, again, pools or {}, isolated=isolated, commit=commit)
         try:
             with Deadline(timeout_s).binding() if timeout_s else nullcontext():
-                return _run(place, until, there, again, register=register_model, trigger=trigger)
+                return _run(working_copy, until, remote_pools, again, register=register_model, trigger=trigger)
         finally:
-            _leave(place, there)
+            _release(working_copy, remote_pools)
     except PaddleshipError as error:
         return run_state.failed(error)
 
@@ -80,7 +80,7 @@ def _begin(
     isolated: bool,
     commit: str | None,
 ) -> tuple[Workspace, dict[str, str]]:
-    """The place of the run, and the pools of the stages that other workers run. Raises PaddleshipError before anything starts."""
+    """The working copy of the run, and the pools of the stages that other workers run. Raises PaddleshipError before anything starts."""
     checkout = workspace.checkout_of(Path.cwd())
     overlay = _overlay(checkout, overrides, params_file)
     crashed_runs.hold(Local.of(checkout))
@@ -88,65 +88,67 @@ def _begin(
     origin = " with ".join(filter(None, (params_file, "the overrides of this run" if overrides is not None else "")))
     if beyond := sorted(set(again) - set(stages.up_to(until))):
         raise BadInput(f"again names {beyond[0]!r}, and this run ends with {until!r}: leave it out, or run until a later stage")
-    there = stage_groups.elsewhere(pools, until=until, checkout=checkout)
-    here = [name for name in stages.up_to(until) if name not in there]
-    return _place(checkout, overlay, origin=origin, isolated=isolated or bool(there), names=here, commit=commit), there
+    remote_pools = stage_groups.remote_pools(pools, until=until, checkout=checkout)
+    local_stages = [name for name in stages.up_to(until) if name not in remote_pools]
+    return _working_copy_of(
+        checkout, overlay, origin=origin, isolated=isolated or bool(remote_pools), names=local_stages, commit=commit
+    ), remote_pools
 
 
 @disk.full_is_unavailable("the run")
-def _leave(place: Workspace, there: Mapping[str, str]) -> None:
+def _release(working_copy: Workspace, remote_pools: Mapping[str, str]) -> None:
     """Release the worktree of the run, and delete the git refs by which other pools received its stages."""
-    if there:
-        snapshots.forget(place.checkout, str(flow_run.id))
-    place.leave()
+    if remote_pools:
+        snapshots.forget(working_copy.checkout, str(flow_run.id))
+    working_copy.release()
 
 
 @disk.full_is_unavailable("the run")
 def _run(
-    place: Workspace, until: Until, pools: Mapping[str, str], again: Collection[str], *, register: bool, trigger: str | None
+    working_copy: Workspace, until: Until, pools: Mapping[str, str], again: Collection[str], *, register: bool, trigger: str | None
 ) -> State[Any]:
-    """Run the stages in this place and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
-    dvc_process.get_ready(place.root)
-    values, checkout = place.params(), place.checkout
-    graph = [replace(stage, again=stage.name in again) for stage in stages.graph(place.root, until=until)]
-    fingerprint(values, place.root)
-    _require_data(place, values, graph)
+    """Run the stages in this working copy and report to MLflow, Prefect and the terminal. Raises PaddleshipError if they cannot begin."""
+    dvc_process.get_ready(working_copy.root)
+    values, checkout = working_copy.params(), working_copy.checkout
+    graph = [replace(stage, again=stage.name in again) for stage in stages.graph(working_copy.root, until=until)]
+    fingerprint(values, working_copy.root)
+    _require_data(working_copy, values, graph)
     local = Local.of(checkout)
-    bury(local.spool, tracking_uri=local.tracking_uri())
+    close_dead_runs(local.spool, tracking_uri=local.tracking_uri())
     tags = {
-        "mlflow.runName": run_names.give(run_names.of_pipeline(values, place.root, local.state)),
-        "git_commit": workspace.commit(place.root),
+        "mlflow.runName": run_names.set_name(run_names.of_pipeline(values, working_copy.root, local.state)),
+        "git_commit": workspace.commit(working_copy.root),
         "prefect_flow_run": str(flow_run.id),
     }
     tags["checkout"] = local.identity
-    tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if place.isolated else {}
+    tags |= {"dvc_experiment": workspace.experiment(str(flow_run.id))} if working_copy.isolated else {}
     tags |= {"trigger": trigger} if trigger else {}
     tags |= {"started_by_flow_run": str(starter)} if (starter := flow_run.parent_flow_run_id) else {}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
     rows: list[Row] = []
     failure: PaddleshipError | None = None
     try:
-        failure = _run_stages(graph, place, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
+        failure = _run_stages(graph, working_copy, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
         if failure is None:
-            _conclude(place, values, tracker, rows, graph, register=register and until == stages.LAST)
-        _keep_experiment(place, rows)
+            _conclude(working_copy, values, tracker, rows, graph, register=register and until == stages.LAST)
+        _keep_experiment(working_copy, rows)
     except BaseException as error:
         tracker.stop(error)
         raise
-    tracker.log_source(place.root, values.code)
-    ran_on = {"ran_on": places} if (places := summary.places(rows)) else {}
-    tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(place.root), **ran_on})
-    _publish(place, values, tracker, rows)
-    summary.show(rows, place.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
+    tracker.log_source(working_copy.root, values.code)
+    ran_on = {"ran_on": hosts} if (hosts := summary.hosts(rows)) else {}
+    tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(working_copy.root), **ran_on})
+    _publish(working_copy, values, tracker, rows)
+    summary.show(rows, working_copy.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
     if tracker.undelivered:
         summary.say(f"MLflow did not get all of this run: {tracker.trouble}")
     if failure is not None:
-        if place.isolated:
-            summary.say(f"the run's folder is kept until the next run: {place.root}")
+        if working_copy.isolated:
+            summary.say(f"the run's folder is kept until the next run: {working_copy.root}")
         return run_state.failed(failure)
-    if not place.isolated and not tracker.undelivered:
-        up_to_date.note(place.root, local, until, registered=register, links={"last run": tracker.url, "all runs": tracker.view_url})
-    place.remove()
+    if not working_copy.isolated and not tracker.undelivered:
+        up_to_date.note(working_copy.root, local, until, registered=register, links={"last run": tracker.url, "all runs": tracker.view_url})
+    working_copy.remove()
     changed = [row.stage for row in rows if row.status == StageStatus.RAN]
     return Completed(message=f"{', '.join(changed)} ran" if changed else "nothing changed")
 
@@ -159,12 +161,14 @@ def _overlay(checkout: Path, overrides: Any, params_file: str | None) -> dict[st
     return overlay
 
 
-def _place(checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, names: list[str], commit: str | None) -> Workspace:
+def _working_copy_of(
+    checkout: Path, overlay: dict[str, Any], *, origin: str, isolated: bool, names: list[str], commit: str | None
+) -> Workspace:
     """The checkout, or a worktree if the run must not change it. Raises ParamsError before anything starts."""
     if not isolated and not overlay and not commit:
-        place = workspace.in_place(checkout)
-        _require(place.params(), names, checkout)
-        return place
+        working_copy = workspace.in_place(checkout)
+        _require(working_copy.params(), names, checkout)
+        return working_copy
     known = workspace.commit(checkout, commit) if commit else "HEAD"
     _require(workspace.overlaid(checkout, overlay, origin=origin or "params.yaml", commit=known), names, checkout)
     if not commit and (changed := workspace.uncommitted(checkout)):
@@ -178,16 +182,16 @@ def _require(values: params.Params, names: Iterable[str], checkout: Path) -> Non
     stage_tasks.require(values, names)
 
 
-def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -> None:
+def _require_data(working_copy: Workspace, values: params.Params, graph: list[Stage]) -> None:
     """Raise DataError or BadInput before the first stage if a file is missing that no stage makes."""
-    for stage, path in stages.missing(place.root, graph):
+    for stage, path in stages.missing(working_copy.root, graph):
         if path != Path(values.data.raw):
             key = "code.watch " if path == Path(values.code.watch) else ""
             raise BadInput(f"{stage.name} needs {key}{str(path)!r}, which does not exist: put it there, or correct the path in the params")
         where = "" if path.is_absolute() else " in the checkout"
         way = f"does not exist{where}: put the data there, give another path (elsewhere: an absolute one), or name in data.fetch a script "
         way += "that makes it"
-        if place.isolated and (place.checkout / path).exists():
+        if working_copy.isolated and (working_copy.checkout / path).exists():
             way = f"is in the checkout, but neither in git nor in DVC, so that this run does not have it: `dvc add {path}`, and commit"
         raise DataError(f"data.raw {values.data.raw!r} {way}")
 
@@ -195,7 +199,7 @@ def _require_data(place: Workspace, values: params.Params, graph: list[Stage]) -
 @disk.full_is_unavailable("the run")
 def _run_stages(
     graph: list[Stage],
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     tracker: Tracker,
     rows: list[Row],
@@ -205,25 +209,25 @@ def _run_stages(
 ) -> PaddleshipError | None:
     """Run the graph in order, here and in the pools. Returns the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
-    if place.isolated:
+    if working_copy.isolated:
         environment["PADDLESHIP_EXPERIMENT"] = workspace.experiment(str(flow_run.id))
     if tracker.run_id:
         environment["MLFLOW_RUN_ID"] = tracker.run_id
-    reports = place.root / values.paths.reports
+    reports = working_copy.root / values.paths.reports
 
     def note(row: Row) -> None:
         rows.append(row)
         if row.report:
             tracker.log_report(row.report, reports, cached=row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED))
 
-    there = [stage for stage in graph if stage.name in pools]
+    remote_stages = [stage for stage in graph if stage.name in pools]
     for leg in stage_groups.split(graph, pools):
         if leg.pool is not None:
-            failure = stage_groups.run(leg, place, values, environment, apart_from=there, on_row=note)
+            failure = stage_groups.run(leg, working_copy, values, environment, apart_from=remote_stages, on_row=note)
         else:
-            if there:
-                stages.fetch(place.root, stages.inputs(place.root, leg.stages))
-            failure = stage_tasks.run_each(leg.stages, place, values, environment, on_row=note)
+            if remote_stages:
+                stages.fetch(working_copy.root, stages.inputs(working_copy.root, leg.stages))
+            failure = stage_tasks.run_each(leg.stages, working_copy, values, environment, on_row=note)
         if failure is not None:
             rows += [Row(stage.name, StageStatus.NOT_RUN, None) for stage in graph[len(rows) :]]
             return failure
@@ -231,38 +235,40 @@ def _run_stages(
 
 
 @disk.full_is_unavailable("the run")
-def _conclude(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], graph: list[Stage], *, register: bool) -> None:
-    """After a successful run, register the winner if it is to be, and push the data to the remote."""
+def _conclude(
+    working_copy: Workspace, values: params.Params, tracker: Tracker, rows: list[Row], graph: list[Stage], *, register: bool
+) -> None:
+    """After a successful run, register the winner if requested, and push the data to the remote."""
     log = get_run_logger()
     sent = [row for row in rows if row.where]
     if register:
         candidate = values.paths.candidates + "/" + _winner(rows)
         if sent:
-            stages.fetch(place.root, [candidate, values.paths.release])
-        if version := tracker.register(place.root / candidate, place.root / values.paths.release):
+            stages.fetch(working_copy.root, [candidate, values.paths.release])
+        if version := tracker.register(working_copy.root / candidate, working_copy.root / values.paths.release):
             log.info("registered: %s", version)
-    unpushed = Local.of(place.checkout).unpushed
+    unpushed = Local.of(working_copy.checkout).unpushed
     if any(row.status == StageStatus.RAN for row in rows if not row.where):
         unpushed.touch()
     if unpushed.exists():
-        here = [stage.address for stage in graph if stage.name not in {row.stage for row in sent}]
-        if stages.push(place.root, on_line=log.warning, only=here if sent else ()):
+        local_stages = [stage.address for stage in graph if stage.name not in {row.stage for row in sent}]
+        if stages.push(working_copy.root, on_line=log.warning, only=local_stages if sent else ()):
             unpushed.unlink(missing_ok=True)
 
 
 @disk.full_is_unavailable("the run")
-def _keep_experiment(place: Workspace, rows: list[Row]) -> None:
+def _keep_experiment(working_copy: Workspace, rows: list[Row]) -> None:
     """Save the worktree's params and lock as an experiment, because a later run may ship a candidate of a failed run.
 
     If stages ran elsewhere, the git remote gets it too, because other clones have parts of the run.
     """
-    if not place.isolated or not any(row.status == StageStatus.RAN for row in rows):
+    if not working_copy.isolated or not any(row.status == StageStatus.RAN for row in rows):
         return
     name = workspace.experiment(str(flow_run.id))
     try:
-        snapshots.keep(place.root, name)
+        snapshots.keep(working_copy.root, name)
         if any(row.where for row in rows):
-            snapshots.share(place.checkout, workspace.commit(place.root), name)
+            snapshots.share(working_copy.checkout, workspace.commit(working_copy.root), name)
     except PaddleshipError as error:
         get_run_logger().warning("the DVC experiment of this run is not kept, or not in the git remote (%s)", error)
 
@@ -271,9 +277,9 @@ def _winner(rows: list[Row]) -> str:
     return next(str(row.report.facts["winner"]) for row in rows if row.stage == "benchmark" and row.report)
 
 
-def _publish(place: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
+def _publish(working_copy: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
     """The artifact of the flow run: verdicts, findings, latency of every candidate, where to see more, and where the image comes from."""
-    picture, release = place.root / values.paths.reports / "benchmark" / "latency.png", place.root / values.paths.release
+    picture, release = working_copy.root / values.paths.reports / "benchmark" / "latency.png", working_copy.root / values.paths.release
     measured = picture.exists() and any(row.stage == "benchmark" and row.report for row in rows)
     accepted = release.exists() and rows[-1].stage == stages.LAST and rows[-1].report
     artifact.publish(

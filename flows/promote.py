@@ -29,27 +29,27 @@ from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from paddleship.reports.report import Report
 from paddleship.rollout import challenger_evidence
 from paddleship.rollout.promotion_gate import challenge
-from paddleship.rollout.rollback import REASON_CHARACTERS, carry_out, kept, roll_back, settings
-from paddleship.rollout.rollout_steps import Place, full_acceptance, send, target_of
+from paddleship.rollout.rollback import REASON_CHARACTERS, carry_out, recording_of, roll_back, settings
+from paddleship.rollout.rollout_steps import Rollout, full_acceptance, send, target_of
 from paddleship.servers.local_state import Local
 from paddleship.system import host, locks
 from paddleship.tracking.champion import Registry
 
-_POLL_S = 2  # between two looks whether a person has approved
+_POLL_S = 2  # between two checks whether a person has approved
 _EVIDENCE_CHARACTERS = 400  # of a check in the ledger
 
 
 class Approval(RunInput):
-    """What a person fills in before a promotion goes on."""
+    """The form that a person fills in before a promotion continues."""
 
-    approve: bool = Field(False, description="Put this version in the champion's place")
+    approve: bool = Field(False, description="Let this version replace the champion")
     who: str = Field("", description="Who decides, for the ledger")
     reason: str = Field("", description="Why, for the ledger")
 
 
 @flow(name="promote", validate_parameters=True, log_prints=False)
 def promote(version: str = "challenger", params_file: str | None = None) -> State[Any]:
-    """Judge a model version against the champion, and put it in the champion's place: registry, target, ledger and alias.
+    """Judge a model version against the champion, and let it replace the champion: registry, target, ledger and alias.
 
     A run that was interrupted is completed by another one of the same version.
 
@@ -62,14 +62,14 @@ def promote(version: str = "challenger", params_file: str | None = None) -> Stat
 
 @flow(name="rollback", validate_parameters=True, log_prints=False)
 def rollback(version: str | None = None, params_file: str | None = None, reason: str = "") -> State[Any]:
-    """Bring a former champion back, once its image answers as it did when it was promoted.
+    """Bring a former champion back if its image gives the recorded answers.
 
     Args:
         version: Number of a model version that was champion; the one before the present champion when left out.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         reason: Why, for the ledger.
     """
-    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.give))
+    return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.set_name))
 
 
 def _flow_run(work: Callable[[], str]) -> State[Any]:
@@ -87,7 +87,7 @@ def _promote(version: str, params_file: str | None) -> str:
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
-    run_names.give(f"{values.name} version {challenger.version}")
+    run_names.set_name(f"{values.name} version {challenger.version}")
     with image.engine() as client:
         if (decision := _known(ledger, challenger, _gates(values))) is not None:
             get_run_logger().info(
@@ -95,7 +95,7 @@ def _promote(version: str, params_file: str | None) -> str:
             )
             with locks.turn_on_machine(f"promote-{values.name}", say=get_run_logger().info):
                 return carry_out(
-                    Place(values, client, registry, ledger, decision, kept(ledger, registry, challenger), accept=None), step=_task
+                    Rollout(values, client, registry, ledger, decision, recording_of(ledger, registry, challenger), accept=None), step=_task
                 )
         _require_settled(ledger, champion)
         if (target := target_of(values, client)) is not None:
@@ -109,19 +109,19 @@ def _promote(version: str, params_file: str | None) -> str:
                     was, is_now = (one.version if one else "none" for one in (champion, now))
                     raise Unavailable(f"the champion changed from version {was} to {is_now} meanwhile: run the same command again")
                 _require_settled(ledger, champion)
-                answers.keep(ledger.recordings, challenger.candidate_digest, recording)
+                answers.save(ledger.recordings, challenger.candidate_digest, recording)
                 decision = ledger.append(decision)
                 accept = partial(full_acceptance, client, judged, challenger)
-                return carry_out(Place(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
+                return carry_out(Rollout(values, client, registry, ledger, decision, recording, accept=accept), step=_task)
 
 
 def _gates(values: Params) -> dict[str, Any]:
-    """The params that a decision follows, without those about where it is carried out."""
+    """The params that decide, without those of the target."""
     return values.promote.model_dump(mode="json", exclude={"registry", "target", "ledger", "approval_hours", "latency_seconds"})
 
 
 def _known(ledger: Ledger, challenger: Shipped, gates: dict[str, Any]) -> Entry | None:
-    """A decision for this very image: by the same gates and not carried out to its end, or the one by which it serves already."""
+    """The last decision about this image: an unfinished one by the same gates, or the one by which it serves already."""
     unfinished, serving = ledger.unfinished(), ledger.serving()
     serves = serving is not None and serving.shipped.image_id == challenger.image_id
     if unfinished is None:
@@ -142,7 +142,7 @@ def _require_settled(ledger: Ledger, champion: Shipped | None) -> None:
 
 
 def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped | None, folder: Path) -> tuple[Report, Recording]:
-    """The gates, with their report on disk."""
+    """Judge the gates, and write their report."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
     report, recording = challenge(judged, client, challenger, champion)
     report.started_at, report.seconds, report.host = started_at, round(time.perf_counter() - clock, 3), host.fingerprint()
@@ -151,7 +151,7 @@ def _report(judged: Params, client: Any, challenger: Shipped, champion: Shipped 
 
 
 def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, challenger: Shipped, champion: Shipped | None) -> Entry:
-    """The decision, by the gates and where it is asked for by a person. Raises GateFailed, with the refusal in the ledger."""
+    """Decide by the gates and, if required, by a person's approval. Raises GateFailed, with the refusal in the ledger."""
     page = _page(report)
     artifact.publish("promotion", page, description=report.headline)
     entry = Entry(
@@ -180,17 +180,17 @@ def _decide(report: Report, judged: Params, registry: Registry, ledger: Ledger, 
 
 
 def _approval(page: str, judged: Params) -> Approval:
-    """Wait until a person has filled in the form. Raises Unavailable when nobody comes."""
+    """Wait until a person has filled in the form. Raises Unavailable if nobody does in time."""
     get_run_logger().info("waiting for an approval: open this flow run (%s) in Prefect and resume it", flow_run.name)
     hours = judged.promote.approval_hours
     try:
         form = Approval.with_initial_data(description=page)
-        given: Approval | None = pause_flow_run(wait_for_input=form, timeout=int(3600 * hours), poll_interval=_POLL_S)
+        approval: Approval | None = pause_flow_run(wait_for_input=form, timeout=int(3600 * hours), poll_interval=_POLL_S)
     except FlowPauseTimeout:
-        given = None
-    if given is None:
+        approval = None
+    if approval is None:
         raise Unavailable(f"nobody approved it within {hours:g} hours (promote.approval_hours): run the same command again")
-    return given
+    return approval
 
 
 def _task(name: str, work: Callable[[], Any]) -> Any:

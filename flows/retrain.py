@@ -55,27 +55,27 @@ def retrain(
         crashed_runs.hold(local)
         cleanup.sweep(checkout, on_line=log.warning)
         overlay = loading.read(checkout / params_file) if params_file else {}
-        found = pending_changes.look(checkout, str(flow_run.id), commit=commit, overlay=overlay, until=until)
+        pending = pending_changes.detect(checkout, str(flow_run.id), commit=commit, overlay=overlay, until=until)
     except PaddleshipError as error:
         return run_state.failed(error)
-    if not force and (idle := _nothing_new(local, found, only_data=watch == "data")):
+    if not force and (idle := _nothing_new(local, pending, only_data=watch == "data")):
         log.info(idle)
         return Completed(name="NothingNew", message=idle)
-    log.info("%s: %s", trigger, "; ".join(pending_changes.lines(found.changed)) or "nothing changed, and force is set")
-    given: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
-    state: State[Any] = develop_to_deploy(**given, isolated=True, commit=found.commit, trigger=trigger, return_state=True)
+    log.info("%s: %s", trigger, "; ".join(pending_changes.lines(pending.changed)) or "nothing changed, and force is set")
+    parameters: dict[str, Any] = {"params_file": params_file, "until": until, "register_model": register_model}
+    state: State[Any] = develop_to_deploy(**parameters, isolated=True, commit=pending.commit, trigger=trigger, return_state=True)
     if state.name in _ENDED:
-        pending_changes.note(local, found.version, run=str(flow_run.name), outcome=str(state.name))
+        pending_changes.note(local, pending.version, run=str(flow_run.name), outcome=str(state.name))
     return type(state)(type=state.type, name=state.name, message=state.message)
 
 
-def _nothing_new(local: Local, found: pending_changes.Current, *, only_data: bool) -> str | None:
+def _nothing_new(local: Local, pending: pending_changes.Current, *, only_data: bool) -> str | None:
     """Why there is nothing to run; None if there is something."""
-    if not found.changed:
+    if not pending.changed:
         return "nothing new: params, code, data and installed versions are those of dvc.lock"
-    if only_data and not found.data:
+    if only_data and not pending.data:
         return "nothing new: data.raw is that of dvc.lock"
-    if earlier := pending_changes.before(local, found.version):
+    if earlier := pending_changes.before(local, pending.version):
         return f"nothing new: the same params, code, data and versions were run on {earlier.at} ({earlier.run}: {earlier.outcome})"
     return None
 

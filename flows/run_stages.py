@@ -33,7 +33,7 @@ _GRACE_S = 30
 
 @flow(name=stage_groups.DEPLOYMENT, validate_parameters=True, log_prints=False)
 def run_stages(run: str, ref: str, names: list[str], again: list[str], versions: dict[str, str], settings: dict[str, str]) -> State[Any]:
-    """Run stages of another flow run here, and hand back what they made. A run with `pools` starts it; it is not started by hand.
+    """Run stages of another flow run, and return their outs and reports to it. A run with `pools` starts it; it is not started by hand.
 
     Args:
         run: Id of the flow run that these stages belong to.
@@ -52,13 +52,13 @@ def run_stages(run: str, ref: str, names: list[str], again: list[str], versions:
         crashed_runs.hold(Local.of(checkout))
         cleanup.sweep(checkout, on_line=get_run_logger().warning)
         commit = snapshots.fetch(checkout, ref)
-        place = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))
+        working_copy = workspace.isolate(checkout, f"{workspace.LEG}{flow_run.id}", {}, snapshots.base(checkout, commit))
         try:
-            snapshots.adopt(place.root, commit)
-            return _run(place, names, again, _Handover(place, ref, commit), settings, run)
+            snapshots.adopt(working_copy.root, commit)
+            return _run(working_copy, names, again, _Handover(working_copy, ref, commit), settings, run)
         finally:
             snapshots.drop(checkout, ref)
-            place.leave()
+            working_copy.release()
     except PaddleshipError as error:
         return run_state.failed(error)
 
@@ -72,36 +72,40 @@ def _ended_before() -> State[Any] | None:
 
 
 class _Handover:
-    """Hands the state of the run back after each stage, so that no finished stage is lost with this machine."""
+    """Sends the state of the run back after each stage, so that no finished stage is lost with this machine."""
 
-    def __init__(self, place: Workspace, ref: str, commit: str) -> None:
-        self._place, self._ref, self._last = place, ref, commit
+    def __init__(self, working_copy: Workspace, ref: str, commit: str) -> None:
+        self._working_copy, self._ref, self._last = working_copy, ref, commit
         self._done: dict[str, dict[str, str]] = {}
 
     def __call__(self, row: Row, address: str, reports: Path) -> None:
         """Push the outs of a finished stage, or the evidence of a failed one, and then the snapshot. Raises Unavailable."""
-        root = self._place.root
+        root = self._working_copy.root
         failed = row.status == StageStatus.FAILED
         also = failed_stage_reports.pack(root, reports, row.stage) if failed else []
         if not failed:
             stages.send(root, [address])
         self._done[row.stage] = {"status": row.status, "host": platform.node()}
         commit = snapshots.take(root, {"stages": self._done}, also=also)
-        snapshots.send(self._place.checkout, commit, self._ref, instead_of=self._last)
+        snapshots.send(self._working_copy.checkout, commit, self._ref, instead_of=self._last)
         self._last = commit
 
 
-def _run(place: Workspace, names: list[str], again: list[str], hand_back: _Handover, settings: dict[str, str], run: str) -> State[Any]:
-    values = place.params()
-    wanted = [replace(stage, again=stage.name in again) for stage in stages.graph(place.root) if stage.name in names]
+def _run(
+    working_copy: Workspace, names: list[str], again: list[str], hand_back: _Handover, settings: dict[str, str], run: str
+) -> State[Any]:
+    values = working_copy.params()
+    wanted = [replace(stage, again=stage.name in again) for stage in stages.graph(working_copy.root) if stage.name in names]
     stage_tasks.require(values, names)
-    fingerprint(values, place.root)
+    fingerprint(values, working_copy.root)
     addresses = {stage.name: stage.address for stage in wanted}
-    reports = place.root / values.paths.reports
+    reports = working_copy.root / values.paths.reports
     with _Watch(run):
-        stages.fetch(place.root, stages.inputs(place.root, wanted))
-        failure = stage_tasks.run_each(wanted, place, values, settings, on_row=lambda row: hand_back(row, addresses[row.stage], reports))
-    place.remove()
+        stages.fetch(working_copy.root, stages.inputs(working_copy.root, wanted))
+        failure = stage_tasks.run_each(
+            wanted, working_copy, values, settings, on_row=lambda row: hand_back(row, addresses[row.stage], reports)
+        )
+    working_copy.remove()
     return run_state.failed(failure) if failure else Completed(message=f"{', '.join(names)} on {platform.node()}")
 
 

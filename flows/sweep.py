@@ -45,7 +45,7 @@ from paddleship.sweep.study import Study
 from paddleship.sweep.variant import DONE, Ended, Variant
 from paddleship.system import host
 from paddleship.system.state_folder import FOLDER
-from paddleship.tracking.run import Tracker, bury
+from paddleship.tracking.run import Tracker, close_dead_runs
 
 Settings = optional_params.optional(Sweep)
 _POLL_S = 0.5
@@ -61,7 +61,7 @@ def sweep(
 ) -> State[Any]:
     """Run variants of the params, each to a benchmarked candidate or further, and choose one by score, latency and size.
 
-    The same sweep, started again, goes on where it was.
+    The same sweep, started again, resumes.
 
     Args:
         settings: Which variants, how many, and how to choose; keys that are left out are those of the section sweep of params.yaml.
@@ -72,33 +72,33 @@ def sweep(
     try:
         checkout = workspace.checkout_of(Path.cwd())
         crashed_runs.hold(Local.of(checkout))
-        given: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
-        return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=given, commit=commit), deployment)
+        overrides: dict[str, Any] = settings.model_dump(exclude_unset=True, mode="json") if settings is not None else {}
+        return _sweep(checkout, sweep_params.read(checkout, params_file=params_file, settings=overrides, commit=commit), deployment)
     except PaddleshipError as error:
         return run_state.failed(error)
 
 
-def _sweep(checkout: Path, given: SweepParams, deployment: str | None) -> State[Any]:
-    values, commit = given.values, given.commit
+def _sweep(checkout: Path, params: SweepParams, deployment: str | None) -> State[Any]:
+    values, commit = params.values, params.commit
     workspace_paths.require_inside(values, checkout)
     stage_tasks.require(values, stages.up_to(values.sweep.until))
     if changed := workspace.uncommitted(checkout):
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
-    version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=given.overlay, until=values.sweep.until)
+    version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=params.overlay, until=values.sweep.until)
     name = name_of(values, commit, version)
-    run_names.give(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
+    run_names.set_name(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
-    with journal.held():
+    with journal.lock():
         local = Local.of(checkout)
-        bury(local.spool, tracking_uri=local.tracking_uri())
+        close_dead_runs(local.spool, tracking_uri=local.tracking_uri())
         tags = {"mlflow.runName": name, "git_commit": commit, "prefect_flow_run": str(flow_run.id), "sweep": name}
         tags["checkout"] = local.identity
         tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
-        shared = variants.Sweep(name, journal.folder, checkout, values, given.overlay, commit, local.tracking_uri(), tracker.run_id)
+        shared = variants.Sweep(name, journal.folder, checkout, values, params.overlay, commit, local.tracking_uri(), tracker.run_id)
         runner: Runner = Deployment(shared, deployment) if deployment else Processes(shared)
         try:
-            found = _run_all(shared, journal, runner)
-            return _conclude(shared, found, tracker, runner)
+            all_variants = _run_all(shared, journal, runner)
+            return _conclude(shared, all_variants, tracker, runner)
         except BaseException as error:
             tracker.stop(error)
             raise
@@ -128,7 +128,7 @@ def _run_all(shared: variants.Sweep, journal: Journal, runner: Runner) -> list[V
             journal.write(ended)
             study.tell(ended.values, _objectives(ended))
             count = sum(one.ended is not None for one in known.values())
-            say("%d of %d: variant %d (%s): %s", count, total, ended.number, ended.label, _told(end))
+            say("%d of %d: variant %d (%s): %s", count, total, ended.number, ended.label, _description(end))
     except BaseException:
         runner.cancel()
         raise
@@ -159,7 +159,7 @@ def _next(study: Study, known: dict[int, Variant]) -> Variant | None:
 
 
 def _start(one: Variant, runner: Runner, journal: Journal, known: dict[int, Variant], done: queue.Queue[tuple[Variant, Ended]]) -> None:
-    """Run a variant as a task run of its name; its end comes by the queue."""
+    """Run a variant as a task run of its name; its end is put into the queue."""
 
     def began(number_of_flow_run: str) -> None:
         known[one.number] = one.model_copy(update={"flow_run": number_of_flow_run})
@@ -176,7 +176,7 @@ def _start(one: Variant, runner: Runner, journal: Journal, known: dict[int, Vari
             done.put((one, Ended(outcome=PaddleshipError.outcome, reason=f"{type(error).__name__}: {error}")))
             raise
         done.put((one, end))
-        return Completed(message=_told(end)) if end.outcome == DONE else run_state.failed(errors.of_outcome(end.outcome)(end.reason))
+        return Completed(message=_description(end)) if end.outcome == DONE else run_state.failed(errors.of_outcome(end.outcome)(end.reason))
 
     run.submit()
 
@@ -195,35 +195,35 @@ def _objectives(one: Variant) -> tuple[float, float, float] | None:
     return (figures.score.value if figures.score else 0.0, figures.p50_ms.value, float(figures.size_bytes)) if figures else None
 
 
-def _conclude(shared: variants.Sweep, found: list[Variant], tracker: Tracker, runner: Runner) -> State[Any]:
+def _conclude(shared: variants.Sweep, all_variants: list[Variant], tracker: Tracker, runner: Runner) -> State[Any]:
     """Choose, register the chosen variant if it was accepted, and report."""
-    chosen = choice.choose({one.number: one.figures for one in found if one.figures}, shared.values.sweep)
-    best = next((one for one in found if one.number == chosen.best), None)
-    failure = _failure(found, chosen)
+    chosen = choice.choose({one.number: one.figures for one in all_variants if one.figures}, shared.values.sweep)
+    best = next((one for one in all_variants if one.number == chosen.best), None)
+    failure = _failure(all_variants, chosen)
     if best is not None and shared.values.sweep.until == "accept":
         failure = _register(best, runner)
     cleanup.sweep(shared.checkout, on_line=get_run_logger().warning)
-    report = sweep_page.report(shared.name, found, chosen, shared.folder / _REPORT)
+    report = sweep_page.report(shared.name, all_variants, chosen, shared.folder / _REPORT)
     report.started_at, report.host = flow_run.scheduled_start_time, host.fingerprint()
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
     view = tracker.share_sweep(shared.name, title=f"Chosen: {best.label}" if best else "No variant can be chosen")
     _publish(report, shared.folder / _REPORT, links={"Which variant is better": view, "This sweep in MLflow": tracker.url})
     tracker.finish(failure)
-    _show(shared, found, chosen, report, links={"this sweep": tracker.url, "its variants": view})
+    _show(shared, all_variants, chosen, report, links={"this sweep": tracker.url, "its variants": view})
     return run_state.failed(failure) if failure is not None else Completed(message=report.headline)
 
 
-def _failure(found: Sequence[Variant], chosen: Choice) -> PaddleshipError | None:
+def _failure(all_variants: Sequence[Variant], chosen: Choice) -> PaddleshipError | None:
     """The error of a sweep without a best variant: if all failed, that of most of them."""
     if chosen.best is not None:
         return None
-    if any(one.figures for one in found):
+    if any(one.figures for one in all_variants):
         return GateFailed(f"sweep: {chosen.reason}")
-    ends = [one.ended for one in found if one.ended]
+    ends = [one.ended for one in all_variants if one.ended]
     most = Counter(end.outcome for end in ends).most_common(1)[0][0]
     reason = next(end.reason for end in ends if end.outcome == most)
-    return errors.of_outcome(most)(f"none of {len(found)} variants is done; {most}: {reason or 'start the same sweep again'}")
+    return errors.of_outcome(most)(f"none of {len(all_variants)} variants is done; {most}: {reason or 'start the same sweep again'}")
 
 
 def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
@@ -233,7 +233,7 @@ def _register(best: Variant, runner: Runner) -> PaddleshipError | None:
     @task(name="register", task_run_name="register", cache_policy=NO_CACHE)
     def run() -> Any:
         log.info("registering variant %d (%s)", best.number, best.label)
-        end = runner.run(best, say=lambda words: log.info("registration: %s", words), began=lambda _: None, register=True)
+        end = runner.run(best, say=lambda text: log.info("registration: %s", text), began=lambda _: None, register=True)
         return [end] if end.outcome == DONE else run_state.failed(errors.of_outcome(end.outcome)(end.reason))
 
     state = run(return_state=True)
@@ -247,35 +247,37 @@ def _publish(report: Report, folder: Path, *, links: Mapping[str, str | None]) -
     artifact.publish("sweep", text, *pictures, artifact.links(links), description=report.headline)
 
 
-def _show(shared: variants.Sweep, found: Sequence[Variant], chosen: Choice, report: Report, *, links: Mapping[str, str | None]) -> None:
+def _show(
+    shared: variants.Sweep, all_variants: Sequence[Variant], chosen: Choice, report: Report, *, links: Mapping[str, str | None]
+) -> None:
     """Print the table of variants, the choice, and where to see more."""
     print()
-    terminal.show(_table(found, chosen))
+    terminal.show(_table(all_variants, chosen))
     print(flush=True)
     folder = (shared.folder / _REPORT).relative_to(shared.checkout)
-    summary.say(report.headline, *sweep_page.notes(found), "", f"page     {folder / str(report.facts['page'])}")
+    summary.say(report.headline, *sweep_page.notes(all_variants), "", f"page     {folder / str(report.facts['page'])}")
     summary.say(*(f"picture  {folder / name}" for name in report.pictures), *(f"{name} {url}" for name, url in links.items() if url))
-    best = next((one for one in found if one.number == chosen.best), None)
+    best = next((one for one in all_variants if one.number == chosen.best), None)
     if best is not None and shared.values.sweep.until != "accept":
         file = os.path.relpath(shared.write_overlay(best), shared.checkout)
         command = shlex.join([".venv/bin/paddleship", "run", "--params", file, "--commit", shared.commit[:12]])
         summary.say("", "next, the chosen variant as an accepted image:", f"  {command}")
 
 
-def _table(found: Sequence[Variant], chosen: Choice) -> Any:
+def _table(all_variants: Sequence[Variant], chosen: Choice) -> Any:
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=None, header_style="bold", pad_edge=False)
     for name in sweep_page.COLUMNS:
         made.add_column(name, overflow="fold")
-    styles = {one.number: "green" if one.number == chosen.best else "red" if one.figures is None else None for one in found}
-    for row in sweep_page.cells(found, chosen):
+    styles = {one.number: "green" if one.number == chosen.best else "red" if one.figures is None else None for one in all_variants}
+    for row in sweep_page.cells(all_variants, chosen):
         made.add_row(*map(Text, row), style=styles[int(row[1])])
     return made
 
 
-def _told(end: Ended) -> str:
+def _description(end: Ended) -> str:
     """How a variant ended, in one line."""
     if end.figures is None:
         return f"{end.outcome}: {end.reason}"

@@ -45,7 +45,7 @@ for _name, _value in NO_TELEMETRY.items():
 
 __all__ = ["Candidate", "Examination", "Input", "Model", "PaddleshipError", "Params", "differences", "examine", "load", "load_params"]
 
-_PLACES = {  # public name: (module, name in that module)
+_SOURCES = {  # public name: (module, name in that module)
     "Candidate": ("shipped.computing.candidate", "Candidate"),
     "Examination": ("doctor.examination", "Examination"),
     "Input": ("config.sections.model", "Input"),
@@ -60,7 +60,7 @@ _PLACES = {  # public name: (module, name in that module)
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
+    if name not in _SOURCES:
         raise AttributeError(f"module 'paddleship' has no attribute {name!r} (it offers {', '.join(__all__)})")
-    module, theirs = _PLACES[name]
+    module, theirs = _SOURCES[name]
     return getattr(import_module(f"paddleship.{module}"), theirs)

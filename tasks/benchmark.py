@@ -67,7 +67,7 @@ def _measure(
     proven = list(participants.proven)
     print(f"measuring {', '.join(participants)} side by side: one start of each, then up to {params.benchmark.max_seconds:g} s")
     comparison = _race(params, participants, batches)
-    table, found = participants.table(comparison), comparison.findings(params.benchmark.max_busy_share)
+    table, findings = participants.table(comparison), comparison.findings(params.benchmark.max_busy_share)
     for name, row in table.items():
         if row["status"] != Status.MEASURED:
             print(f"{name}: {row['status']}: {row['reason']}")
@@ -78,7 +78,7 @@ def _measure(
             stage="benchmark",
             headline="no candidate is left to choose",
             verdict=Verdict(checks=checks),
-            findings=found,
+            findings=findings,
             candidates=table,
             facts=result_table.facts(comparison),
         )
@@ -87,7 +87,7 @@ def _measure(
         _keep(comparison, params, begun)
         verdict = Verdict(checks=[*checks, *choice.checks])
         facts = {"took_no_part": choice.refused, **result_table.facts(comparison)}
-        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, findings=found, candidates=table, facts=facts)
+        return Report(stage="benchmark", headline=choice.reason, verdict=verdict, findings=findings, candidates=table, facts=facts)
     chosen = table[choice.candidate]
     chosen["winner"] = True
     under_load = {name: _measure_load(params, participants, name, workload) for name in ("eager", choice.candidate)}
@@ -111,7 +111,7 @@ def _measure(
             "eager_p50_ms": table["eager"]["p50_ms"],
         },
         verdict=Verdict(checks=checks),
-        findings=found,
+        findings=findings,
         candidates=table,
         facts={
             **measured,
@@ -168,11 +168,11 @@ def _measure_load(params: Params, participants: Participants, name: str, workloa
 
 def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], participants: Participants, params: Params) -> Choice:
     measured = {name: table[name] for name in participants.proven if table[name]["status"] == Status.MEASURED}
-    found, aa_ratio = comparison.found, comparison.aa_ratio
+    measurements, aa_ratio = comparison.measurements, comparison.aa_ratio
     return selection.choose(
         measured,
         params.select,
-        compare=lambda one, other: speedup(found[one], found[other], comparison.size),
+        compare=lambda one, other: speedup(measurements[one], measurements[other], comparison.size),
         floor=aa_ratio.reach if aa_ratio else 1.0,
         eager=table["eager"],
         absent=participants.absent(EAGER, table),
@@ -202,9 +202,9 @@ def _checks(table: Mapping[str, Mapping[str, Any]], proven: Sequence[str], wishe
             advice=f"eager failed ({table['eager']['reason']}), and every speedup is relative to it: fix that first",
         ),
     ]
-    if wished is not None and (found := table[wished]["status"]) != Status.MEASURED:
+    if wished is not None and (status := table[wished]["status"]) != Status.MEASURED:
         advice = f"{table[wished]['reason']}: choose another select.candidate, or null"
-        checks.append(Check(name=f"select.candidate {wished}", measured=found, limit=Status.MEASURED, passed=False, advice=advice))
+        checks.append(Check(name=f"select.candidate {wished}", measured=status, limit=Status.MEASURED, passed=False, advice=advice))
     return checks
 
 

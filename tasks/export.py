@@ -86,11 +86,11 @@ def _sizes(
     params: Params, seen: Sequence[Mapping[str, int]], specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]
 ) -> dict[str, list[int]]:
     """Sizes to which every dynamic dimension may be fixed: those of export.buckets, or those `seen` in rows, and the largest allowed."""
-    found = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
+    allowed = {str(batch_dimension(specs)): [1, params.verify.max_batch]}
     for rule in dimensions:
         largest = [] if rule.high is None else [rule.high]
-        found[rule.name] = sorted({*shape_buckets.buckets([sizes[rule.name] for sizes in seen]), *largest})
-    return found | params.export.buckets
+        allowed[rule.name] = sorted({*shape_buckets.buckets([sizes[rule.name] for sizes in seen]), *largest})
+    return allowed | params.export.buckets
 
 
 def _row_sizes(params: Params, preprocess: Preprocess, specs: Sequence[TensorSpec]) -> list[dict[str, int]]:

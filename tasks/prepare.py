@@ -43,7 +43,7 @@ def prepare(params: Params) -> Report:
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)
-    alike = _alike(examples)
+    alike = _repeats_after_encoding(examples)
     near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
     facts = {
@@ -106,7 +106,7 @@ def _in_two_parts(contents: Mapping[str, set[str]]) -> int:
     return sum(len(one & other) for one, other in combinations(contents.values(), 2))
 
 
-def _alike(examples: Mapping[str, Sequence[Example]]) -> int:
+def _repeats_after_encoding(examples: Mapping[str, Sequence[Example]]) -> int:
     """Held-out rows that equal a training row after encoding, because they differ only in what the model does not read."""
     known = {_encoded(example) for example in examples["train"]}
     return sum(_encoded(example) in known for split in ("validation", "test") for example in examples[split])

@@ -84,7 +84,7 @@ def train(params: Params) -> Report:
     checks = [*obtained.checks, check_round_trip(trained, answers), *check_score(validated.score, score, params.train, advice=advice)]
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_beside(constant)} with the weights of {obtained.origin}",
+        headline=f"test {score} {share(tested.score)}{_constant_score(constant)} with the weights of {obtained.origin}",
         metrics={
             f"test_{score}": tested.score,
             **({f"test_{constant.metric}": constant.value} if constant else {}),
@@ -132,7 +132,7 @@ def _untrained_output(
     return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
 
 
-def _beside(constant: ConstantAnswer | None) -> str:
+def _constant_score(constant: ConstantAnswer | None) -> str:
     return f" ({constant.title} {constant.value:.4f})" if constant else ""
 
 

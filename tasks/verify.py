@@ -149,16 +149,16 @@ def _control_flow(params: Params, proved: Proof) -> tuple[list[Finding], dict[st
 
 def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str, Diagnosis]:
     """Explain every candidate that failed, and print each cause; with verify.layers also replay the layers of the others."""
-    found = {}
+    diagnoses = {}
     for name, judgement in proved.judgements.items():
         folder = None if name == TO_STATIC else Path(params.paths.candidates) / name
         if judgement and params.verify.layers:
             print(f"{name}: comparing layer by layer")
-            found[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
+            diagnoses[name] = explaining.along(SourceModel.of(params), folder, proved.evidence, settings=params.verify)
         if judgement:
             continue
         print(f"{name}: looking for the cause")
-        found[name] = explaining.explain(
+        diagnoses[name] = explaining.explain(
             SourceModel.of(params),
             folder,
             evidence=proved.evidence,
@@ -169,9 +169,9 @@ def _explain(params: Params, proved: Proof, config: dict[str, Any]) -> dict[str,
             compared_weights=proved.compared_weights.get(name),
             obstacle="" if proved.answers[name] else str(judgement.checks[0].measured),
         )
-        for finding in found[name].findings:
+        for finding in diagnoses[name].findings:
             print(f"{name}: {finding}")
-    return found
+    return diagnoses
 
 
 def _train(params: Params, preprocess: Preprocess) -> TrainingParity:

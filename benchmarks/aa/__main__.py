@@ -75,7 +75,7 @@ def repeat(folder: Path, settings: Benchmark) -> Repetition:
     start = time.monotonic()
     comparison = benchmarking.compare(participants, model.batches(), settings, thread_count=1)
     taken = time.monotonic() - start
-    found, aa_ratio = comparison.found, comparison.aa_ratio
+    found, aa_ratio = comparison.measurements, comparison.aa_ratio
     same, slowed = comparison.speedup("same"), comparison.speedup("slowed")
     if not (aa_ratio and same and slowed):
         raise SystemExit("; ".join(each.reason for each in found.values() if each.reason))

@@ -118,7 +118,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     folder = Path(settings.paths.candidates)
     batches = Workload.of(Path(settings.paths.prepared)).batches([1])
     participants: dict[str, Factory] = {name: (runtimes.load, (folder / name,)) for name in (chosen, *rivals)}
-    found = benchmarking.compare(participants, batches, again, thread_count=settings.optimize.threads).found
+    found = benchmarking.compare(participants, batches, again, thread_count=settings.optimize.threads).measurements
     apart = {name: speedup(found[chosen], found[name], 1) or Interval(0, 0, math.inf) for name in rivals}
     best = max(apart, key=lambda name: apart[name].value, default=chosen)
     interval = apart.get(best, Interval(1, 1, 1))

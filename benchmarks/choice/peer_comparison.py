@@ -71,7 +71,7 @@ def compare(settings: Params, chosen: str, names: Sequence[str], scratch: Path) 
     with locks.turn_on_machine("benchmark"):
         measured = benchmarking.compare(able, batches, settings.benchmark, thread_count=settings.optimize.threads, baseline=OURS)
     for name in able:
-        found, gain, judgement = measured.found[name], measured.speedup(name), judged[name]
+        found, gain, judgement = measured.measurements[name], measured.speedup(name), judged[name]
         if found.reason or isinstance(judgement, str):
             rows[name] = Row(rows[name].title, reason=found.reason)
             continue

@@ -75,7 +75,7 @@ def _measure(
         blocks = settings.rounds // starts + (start < settings.rounds % starts)
         sampler.round(sampler.left(), blocks=dict.fromkeys(batches, blocks), seconds=dict.fromkeys(batches, settings.timeout_s))
         say(f"{setup.network}  {kind.__name__.lower()}, start {start + 1}/{starts}  {len(sampler.left()) - 1} modes")
-    return sampler.found
+    return sampler.measurements
 
 
 def _names(mode: ModeName) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddleship.config.catalogue import EAGER
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 
 Row = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ def nearest(metric: str, *rows: Row) -> str | None:
     return next((key for key in below if all(row.get(key) is not None for row in rows)), None)
 
 
-def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *, out: str) -> str:
+def describe(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *, out: str) -> str:
     """Eager's value of the metric, and of the median if that disagrees; if eager is better, how to ship it.
 
     `out` is the reason why `paddle-eager` cannot be chosen, empty if it was not requested.
@@ -46,18 +46,18 @@ def words(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, *,
     if seen is None:
         return lacking
     better = cost(eager, seen) < cost(own, seen)
-    said = f"{lacking}; {_compared(eager, own, best, seen, better=better)}"
+    text = f"{lacking}; {_compared(eager, own, best, seen, better=better)}"
     if _turns(eager, own, seen, better=better):
-        said += f"; the median ({_MEDIAN}) shows the opposite: {_median(eager, own, best)}"
+        text += f"; the median ({_MEDIAN}) shows the opposite: {_median(eager, own, best)}"
     elif better:
-        said += ", so a static graph is not faster here" if seen in TIMED else ""
+        text += ", so a static graph is not faster here" if seen in TIMED else ""
     if not better or (EAGER in rows and not out):
-        return said
-    return f"{said}; {EAGER} {out}" if out else f"{said}; to ship it, add {EAGER} to optimize.candidates"
+        return text
+    return f"{text}; {EAGER} {out}" if out else f"{text}; to ship it, add {EAGER} to optimize.candidates"
 
 
 def _compared(eager: Row, own: Row, best: str, metric: str, *, better: bool) -> str:
-    figures = "({} against {} of {})".format(*apart(eager[metric], own[metric], 3), best)
+    figures = "({} against {} of {})".format(*distinct(eager[metric], own[metric], 3), best)
     return f"in {metric} eager is {distance(eager, own, metric)} {'better' if better else 'worse'} {figures}"
 
 
@@ -72,7 +72,7 @@ def _median(eager: Row, own: Row, best: str) -> str:
     """Which of the two is faster in the median, with the interval of the comparison if there is one."""
     faster, slower = sorted((own, eager), key=lambda row: float(row[_MEDIAN]))
     name = best if faster is own else "eager"
-    said = f"{name} is {distance(faster, slower, _MEDIAN)} better ({' against '.join(apart(faster[_MEDIAN], slower[_MEDIAN], 3))}"
+    text = f"{name} is {distance(faster, slower, _MEDIAN)} better ({' against '.join(distinct(faster[_MEDIAN], slower[_MEDIAN], 3))}"
     low, high = own.get("speedup_low"), own.get("speedup_high")
     interval = f"; {best} is {low:.2f} to {high:.2f}× as fast as eager, 95% interval" if low is not None and high is not None else ""
-    return f"{said}{interval})"
+    return f"{text}{interval})"

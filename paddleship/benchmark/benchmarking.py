@@ -58,15 +58,15 @@ def compare(
     _refuse_leaks(sampler, settings, size)
     parts = {count: _parts(count, thread_count, available) for count in settings.concurrency}
     _scale_processes(sampler, list(participants), parts, size, deadline=began + settings.max_seconds + sampler.lost_s)
-    found = dict(sampler.found)
-    again = found.pop(base + AGAIN)
+    measurements = dict(sampler.measurements)
+    again = measurements.pop(base + AGAIN)
     pinned = bool(cores) and thread_count < len(available)
-    measured = [(name, list(found[name].blocks), list(found[name].rates)) for name in participants if name in sampler.left()]
+    measured = [(name, list(measurements[name].blocks), list(measurements[name].rates)) for name in participants if name in sampler.left()]
     counts, core_count = settings.concurrency, len(available)
     missing = skipped_measurements.starts(starts, settings.starts)
     missing += skipped_measurements.points(measured, sizes=list(batches), counts=counts, thread_count=thread_count, cores=core_count)
     seconds = time.monotonic() - began
-    return Comparison(found, again, base, size, settings.effect, monitor.seen(), pinned, starts, seconds, tuple(missing))
+    return Comparison(measurements, again, base, size, settings.effect, monitor.seen(), pinned, starts, seconds, tuple(missing))
 
 
 def _run(
@@ -79,7 +79,7 @@ def _run(
     end = began + settings.max_seconds * (1 - _TOGETHER_SHARE * bool(settings.concurrency))
     alone_s = _TOGETHER_S if 1 in settings.concurrency else 0
     progress = Progress("measuring", settings.starts, "starts")
-    wanted: Sequence[str] = list(sampler.found)
+    wanted: Sequence[str] = list(sampler.measurements)
     starts, last_s = 0, 0.0
     while starts == 0 or (wanted and time.monotonic() + last_s < end + sampler.lost_s):
         start = time.monotonic()
@@ -100,15 +100,15 @@ def _without_curve(start: float, curve_s: float) -> float:
 
 def _undecided(sampler: Sampler, base: str, size: int, effect: float) -> list[str]:
     """The participants to start once more, with the baseline and its second process; empty if all are decided."""
-    found, left = sampler.found, sampler.left()
+    measurements, left = sampler.measurements, sampler.left()
     if base not in left or base + AGAIN not in left:
         return []
-    aa_ratio = speedup(found[base], found[base + AGAIN], size)
+    aa_ratio = speedup(measurements[base], measurements[base + AGAIN], size)
     open_ones = [
         name
         for name in left
         if name not in (base, base + AGAIN)
-        and (seen := speedup(found[base], found[name], size))
+        and (seen := speedup(measurements[base], measurements[name], size))
         and not estimates.settled(seen, aa_ratio, effect=effect)
     ]
     return [base, base + AGAIN, *open_ones] if open_ones else []
@@ -129,8 +129,12 @@ def _examiner(sampler: Sampler, questions: Sequence[Batch], judge: Judge, base: 
 def _refuse_leaks(sampler: Sampler, settings: Benchmark, size: int) -> None:
     """Measure participants whose memory grew, or was seen too seldom, for longer: caches grow ever more slowly, a leak does not stop."""
     for name in sampler.left():
-        growth = sampler.found[name].growth()
-        if growth.low <= settings.max_growth_bytes if growth else len(sampler.found[name].samples(size)) < estimates.ENOUGH["p50_ms"]:
+        growth = sampler.measurements[name].growth()
+        if (
+            growth.low <= settings.max_growth_bytes
+            if growth
+            else len(sampler.measurements[name].samples(size)) < estimates.ENOUGH["p50_ms"]
+        ):
             continue
         seconds = min(_ENDURANCE_S, settings.max_seconds / 6)
         growth = estimates.lasting_slope(sampler.watch_memory(name, size=size, seconds=seconds))
@@ -144,7 +148,7 @@ def _refuse_leaks(sampler: Sampler, settings: Benchmark, size: int) -> None:
 
 def _parts(count: int, thread_count: int, available: Sequence[int]) -> list[Sequence[int]]:
     """The cores of each of `count` processes; empty if there are not enough."""
-    parts = [available[place * thread_count :][:thread_count] for place in range(count)]
+    parts = [available[index * thread_count :][:thread_count] for index in range(count)]
     return parts if len(parts[-1]) == thread_count else []
 
 

@@ -29,7 +29,7 @@ class Comparison:
     and left some for the rest of the machine. `left_out` is what there was no time or room for.
     """
 
-    found: dict[str, Measurement]
+    measurements: dict[str, Measurement]
     again: Measurement
     baseline: str
     size: int
@@ -43,16 +43,16 @@ class Comparison:
     @property
     def aa_ratio(self) -> Interval | None:
         """The ratio of the baseline to itself in a second process."""
-        return speedup(self.found[self.baseline], self.again, self.size)
+        return speedup(self.measurements[self.baseline], self.again, self.size)
 
     def speedup(self, name: str) -> Interval | None:
         """How many times faster than the baseline; None if one of the two was not measured."""
-        return speedup(self.found[self.baseline], self.found[name], self.size)
+        return speedup(self.measurements[self.baseline], self.measurements[name], self.size)
 
     def difference(self, name: str) -> Difference | None:
         """Better or worse than the baseline by at least `effect`, or cannot tell."""
-        found = self.speedup(name)
-        return estimates.difference(found, self.aa_ratio, effect=self.effect) if found and name != self.baseline else None
+        speedup = self.speedup(name)
+        return estimates.difference(speedup, self.aa_ratio, effect=self.effect) if speedup and name != self.baseline else None
 
     def disturbed(self, limit: float) -> bool:
         """Whether other load took more than `limit` of the processor time, so that the figures are not valid."""
@@ -60,17 +60,17 @@ class Comparison:
 
     def findings(self, limit: float) -> list[Finding]:
         """What makes the figures invalid or less reliable, and what was not measured."""
-        found = self._other_load(limit)
+        findings = self._other_load(limit)
         if not self.pinned:
             message = "the participants shared their cores with the measuring process"
-            found.append(Finding("imprecise", "warning", message, "use a machine with more cores than optimize.threads"))
-        if restless := [name for name, one in self.found.items() if 2 * one.unstable_warmups > len(one.warmup_s)]:
+            findings.append(Finding("imprecise", "warning", message, "use a machine with more cores than optimize.threads"))
+        if restless := [name for name, one in self.measurements.items() if 2 * one.unstable_warmups > len(one.warmup_s)]:
             message = f"{', '.join(restless)} did not reach a stable latency in most warm-ups"
-            found.append(Finding("imprecise", "warning", message, "raise benchmark.warmup_s, or use a machine with less other load"))
-        if undecided := [name for name in self.found if self.difference(name) == Difference.CANNOT_TELL]:
+            findings.append(Finding("imprecise", "warning", message, "raise benchmark.warmup_s, or use a machine with less other load"))
+        if undecided := [name for name in self.measurements if self.difference(name) == Difference.CANNOT_TELL]:
             message = f"not decided whether {', '.join(undecided)} is {self.effect:.0%} faster or slower than {self.baseline}"
-            found.append(Finding("imprecise", "note", message, "raise benchmark.max_seconds, if that matters"))
-        return [*found, *self.left_out]
+            findings.append(Finding("imprecise", "note", message, "raise benchmark.max_seconds, if that matters"))
+        return [*findings, *self.left_out]
 
     def _other_load(self, limit: float) -> list[Finding]:
         busy, stolen = self.others.busy_share, self.others.stolen_share
@@ -80,10 +80,10 @@ class Comparison:
                 f"than benchmark.max_busy_share ({limit:.0%})"
             )
             return [Finding("disturbed", "warning", message, f"{_AGAIN}; the choice stands, but do not rely on the figures")]
-        found = []
+        findings = []
         if busy > _BUSY:
-            found.append(Finding("imprecise", "warning", f"other processes used {busy:.0%} of this machine's processor time", _AGAIN))
+            findings.append(Finding("imprecise", "warning", f"other processes used {busy:.0%} of this machine's processor time", _AGAIN))
         if stolen > _STOLEN:
             message = f"the hypervisor used {stolen:.0%} of this virtual machine's processor time (steal)"
-            found.append(Finding("imprecise", "warning", message, "use a machine with dedicated cores"))
-        return found
+            findings.append(Finding("imprecise", "warning", message, "use a machine with dedicated cores"))
+        return findings

@@ -62,7 +62,7 @@ class Participants:
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each participant: its measurements, its costs, and the results of `verify`."""
-        return {name: self._row(comparison, name) for name in comparison.found}
+        return {name: self._row(comparison, name) for name in comparison.measurements}
 
     def _traced(self) -> tuple[TensorSpec, ...]:
         """The inputs of the exported program, if it accepts every size."""
@@ -89,12 +89,12 @@ class Participants:
         return "is in optimize.candidates but could not be made: see the report of optimize"
 
     def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
-        found = result_table.row(comparison, name, self.params.benchmark, file_bytes=system_metrics.size_bytes(self.folder(name)))
-        rate = found["throughput_per_s"]
-        found |= {"cost_per_million": self._price() / rate if rate else None, "image_bytes": self.image_bytes(name)}
+        row = result_table.row(comparison, name, self.params.benchmark, file_bytes=system_metrics.size_bytes(self.folder(name)))
+        rate = row["throughput_per_s"]
+        row |= {"cost_per_million": self._price() / rate if rate else None, "image_bytes": self.image_bytes(name)}
         if name in BASELINES:
-            return found | {"runtime": name, "precision": "float32", "metric": self._metric_of_eager()}
-        return found | {**self.proven[name]}
+            return row | {"runtime": name, "precision": "float32", "metric": self._metric_of_eager()}
+        return row | {**self.proven[name]}
 
     def _price(self) -> float:
         """The price of a million seconds on the cores that a candidate may use."""

@@ -19,36 +19,38 @@ from paddleship.system import environment
 
 def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: int) -> dict[str, Any]:
     """All measurements of one participant; None for what was not measured."""
-    found, size = comparison.found[name], comparison.size
-    speedup, growth = comparison.speedup(name), found.growth()
-    rates = _typical_rates(found)
+    measurement, size = comparison.measurements[name], comparison.size
+    speedup, growth = comparison.speedup(name), measurement.growth()
+    rates = _typical_rates(measurement)
     knee = estimates.knee(rates, gain=settings.knee_gain)
-    status, reason = _status(found, size)
+    status, reason = _status(measurement, size)
     return {
         "status": status,
         "reason": reason,
-        **found.percentiles(size),
-        "throughput_per_s": max((rate for each in found.counted if (rate := found.throughput_per_s(each)) is not None), default=None),
+        **measurement.percentiles(size),
+        "throughput_per_s": max(
+            (rate for each in measurement.counted if (rate := measurement.throughput_per_s(each)) is not None), default=None
+        ),
         "speedup": speedup.value if speedup else None,
         "speedup_low": speedup.low if speedup else None,
         "speedup_high": speedup.high if speedup else None,
         "difference": comparison.difference(name),
-        "load_ms": _median(found.load_ms),
-        "first_call_ms": _median(found.first_call_ms),
-        "new_shape_ms": _median(found.new_shape_ms),
-        "cold_start_ms": _median(found.cold_start_ms),
-        "peak_memory_bytes": found.peak_memory_bytes,
-        "peak_device_memory_bytes": found.peak_device_memory_bytes,
+        "load_ms": _median(measurement.load_ms),
+        "first_call_ms": _median(measurement.first_call_ms),
+        "new_shape_ms": _median(measurement.new_shape_ms),
+        "cold_start_ms": _median(measurement.cold_start_ms),
+        "peak_memory_bytes": measurement.peak_memory_bytes,
+        "peak_device_memory_bytes": measurement.peak_device_memory_bytes,
         "memory_growth_bytes_per_1000": growth.value if growth else None,
         "memory_growth_bytes_per_1000_low": growth.low if growth else None,
         "memory_growth_bytes_per_1000_high": growth.high if growth else None,
         "file_bytes": file_bytes,
         "knee_batch_size": knee,
         "knee_throughput_per_s": rates[knee] if knee else None,
-        "best_concurrency": max(found.rates, key=found.rates.__getitem__) if found.rates else None,
-        "concurrent_throughput_per_s": max(found.rates.values(), default=None),
-        "samples": len(found.samples(size)),
-        "unstable_warmups": found.unstable_warmups,
+        "best_concurrency": max(measurement.rates, key=measurement.rates.__getitem__) if measurement.rates else None,
+        "concurrent_throughput_per_s": max(measurement.rates.values(), default=None),
+        "samples": len(measurement.samples(size)),
+        "unstable_warmups": measurement.unstable_warmups,
         "winner": False,
     }
 
@@ -58,16 +60,16 @@ def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> di
     return {
         name: {
             "batch_size": [
-                {"batch_size": size, "p50_ms": found.percentiles(size)["p50_ms"], "throughput_per_s": rate}
-                for size, rate in _typical_rates(found).items()
+                {"batch_size": size, "p50_ms": measurement.percentiles(size)["p50_ms"], "throughput_per_s": rate}
+                for size, rate in _typical_rates(measurement).items()
             ],
             "length": [
                 {"length": length, "p50_ms": p50, "samples": count}
-                for length, p50, count in _by_length(found, batches[comparison.size], comparison.size)
+                for length, p50, count in _by_length(measurement, batches[comparison.size], comparison.size)
             ],
-            "concurrency": [{"processes": count, "throughput_per_s": rate} for count, rate in sorted(found.rates.items())],
+            "concurrency": [{"processes": count, "throughput_per_s": rate} for count, rate in sorted(measurement.rates.items())],
         }
-        for name, found in comparison.found.items()
+        for name, measurement in comparison.measurements.items()
     }
 
 
@@ -89,26 +91,26 @@ def facts(comparison: Comparison) -> dict[str, Any]:
     }
 
 
-def _status(found: Measurement, size: int) -> tuple[Status, str]:
+def _status(measurement: Measurement, size: int) -> tuple[Status, str]:
     """The status of a participant; failed if it is too slow for a median in the available time."""
-    samples, enough = len(found.samples(size)), estimates.ENOUGH["p50_ms"]
-    if found.status != Status.MEASURED or samples >= enough:
-        return found.status, found.reason
+    samples, enough = len(measurement.samples(size)), estimates.ENOUGH["p50_ms"]
+    if measurement.status != Status.MEASURED or samples >= enough:
+        return measurement.status, measurement.reason
     return Status.FAILED, f"a median needs {enough} samples (have {samples}): raise benchmark.max_seconds"
 
 
-def _typical_rates(found: Measurement) -> dict[int, float]:
+def _typical_rates(measurement: Measurement) -> dict[int, float]:
     """Rows per second at the median latency, by batch size; a single disturbed block does not change it."""
-    return {size: 1000 * size / p50 for size in sorted(found.counted) if (p50 := found.percentiles(size)["p50_ms"])}
+    return {size: 1000 * size / p50 for size in sorted(measurement.counted) if (p50 := measurement.percentiles(size)["p50_ms"])}
 
 
-def _by_length(found: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
+def _by_length(measurement: Measurement, batches: Sequence[Batch], size: int) -> list[tuple[int, float, int]]:
     """Length, median and number of samples, if batches differ in length: the second dimension of the first input in which it varies."""
     lengths = _lengths(batches)
     groups: dict[int, list[float]] = {}
-    for block in found.counted.get(size, ()):
-        for place, ms in zip(block.batches, block.samples, strict=True):
-            groups.setdefault(lengths[place], []).append(ms)
+    for block in measurement.counted.get(size, ()):
+        for index, ms in zip(block.batches, block.samples, strict=True):
+            groups.setdefault(lengths[index], []).append(ms)
     known = {length: samples for length, samples in sorted(groups.items()) if len(samples) >= estimates.ENOUGH["p50_ms"]}
     return [(length, float(np.median(samples)), len(samples)) for length, samples in known.items()] if len(known) > 1 else []
 

@@ -54,13 +54,13 @@ def write(comparison: Comparison, folder: Path) -> None:
             "start": block.start,
             "block": block.block,
             "turn": block.turn,
-            "batch": place,
+            "batch": index,
             "latency_ms": ms,
         }
-        for measurement in [*comparison.found.values(), comparison.again]
+        for measurement in [*comparison.measurements.values(), comparison.again]
         for size, blocks in measurement.blocks.items()
         for block in blocks
-        for place, ms in zip(block.batches, block.samples, strict=True)
+        for index, ms in zip(block.batches, block.samples, strict=True)
     ]
     parquet.write_table(pa.Table.from_pylist(rows), folder / FILE)
     meta = {
@@ -71,7 +71,7 @@ def write(comparison: Comparison, folder: Path) -> None:
         "effect": comparison.effect,
         "busy_share": comparison.others.busy_share,
         "stolen_share": comparison.others.stolen_share,
-        "statuses": {measurement.name: measurement.status for measurement in [*comparison.found.values(), comparison.again]},
+        "statuses": {measurement.name: measurement.status for measurement in [*comparison.measurements.values(), comparison.again]},
         "host": host.fingerprint(),
         "versions": environment.installed(registry.distributions()),
     }
@@ -97,13 +97,15 @@ def read(folder: Path) -> tuple[dict[str, Measurement], dict[str, Any]]:
         rows = parquet.read_table(folder / FILE).to_pylist()
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"{folder / FILE} cannot be read ({' '.join(str(error).split())}): run that benchmark again") from None
-    found: dict[str, Measurement] = {}
+    measurements: dict[str, Measurement] = {}
     for (name, size, start, block, turn), sampled in itertools.groupby(rows, key=itemgetter(*_BLOCK)):
         pairs = [(row["latency_ms"], row["batch"]) for row in sampled]
         samples, batches = zip(*pairs, strict=True)
         status = Status(meta["statuses"][name])
-        found[name] = found.get(name, Measurement(name, status=status)).with_block(size, Block(start, block, turn, samples, batches))
-    return found, meta
+        measurements[name] = measurements.get(name, Measurement(name, status=status)).with_block(
+            size, Block(start, block, turn, samples, batches)
+        )
+    return measurements, meta
 
 
 def compare(earlier: Path, later: Path) -> list[SpeedupChange]:
@@ -136,8 +138,8 @@ def compare(earlier: Path, later: Path) -> list[SpeedupChange]:
 
 def require_measured(folder: Path, choice: Mapping[str, Any], *, max_busy_share: float) -> None:
     """Raise BadInput unless the speedup of a choice, with its interval, and whether it is valid are what was measured."""
-    found, meta = read(folder)
-    measured = found.get(meta["baseline"]), found.get(choice["candidate"])
+    measurements, meta = read(folder)
+    measured = measurements.get(meta["baseline"]), measurements.get(choice["candidate"])
     again = speedup(measured[0], measured[1], meta["batch_size"]) if measured[0] and measured[1] else None
     if again is None:
         raise BadInput(f"{folder / FILE} has no samples of {choice['candidate']!r}: run `paddleship run --again benchmark`")
@@ -152,8 +154,8 @@ def require_measured(folder: Path, choice: Mapping[str, Any], *, max_busy_share:
         )
 
 
-def _gains(found: dict[str, Measurement], baseline: str, size: int) -> Gains:
+def _gains(measurements: dict[str, Measurement], baseline: str, size: int) -> Gains:
     """Logarithms of the speedups of paired blocks, by participant and start."""
-    base = found.get(baseline)
-    gains = {name: paired(base, measurement, size) for name, measurement in found.items() if base and name != baseline}
+    base = measurements.get(baseline)
+    gains = {name: paired(base, measurement, size) for name, measurement in measurements.items() if base and name != baseline}
     return {name: starts for name, starts in gains.items() if starts}

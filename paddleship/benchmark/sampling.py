@@ -125,7 +125,7 @@ class Sampler:
         thread_count: int,
         cores: Sequence[int] = (),
     ) -> None:
-        self.found = {name: Measurement(name) for name in participants}
+        self.measurements = {name: Measurement(name) for name in participants}
         self._participants, self._batches, self._settings = participants, batches, settings
         self._thread_count, self._cores = thread_count, cores
         self.lost_s = 0.0
@@ -133,7 +133,7 @@ class Sampler:
         self._row_ms: dict[str, float] = {}
 
     def left(self) -> list[str]:
-        return [name for name, measurement in self.found.items() if measurement.status == Status.MEASURED]
+        return [name for name, measurement in self.measurements.items() if measurement.status == Status.MEASURED]
 
     def exclude(self, name: str, status: Status, reason: str) -> None:
         """Record why a participant is removed; its measurements are kept."""
@@ -155,7 +155,7 @@ class Sampler:
         start, self._starts = self._starts, self._starts + 1
         workers: dict[str, WorkerProcess] = {}
         try:
-            for name in _turned([name for name in names if name in self.left()], start):
+            for name in _rotated([name for name in names if name in self.left()], start):
                 self._guarded(name, self._start_worker, name, workers)
             for size, count in blocks.items():
                 able = {name: worker for name, worker in workers.items() if self._affordable(name, size, seconds[size] / len(workers))}
@@ -206,14 +206,14 @@ class Sampler:
     def _busy_together(self, name: str, workers: Sequence[WorkerProcess], size: int, seconds: float) -> None:
         counts = together([partial(worker.busy, size, seconds) for worker in workers])
         rate = sum(size * answered / taken for answered, taken in counts)
-        self._note(name, rates={**self.found[name].rates, len(workers): rate})
+        self._note(name, rates={**self.measurements[name].rates, len(workers): rate})
 
     def _start_worker(self, name: str, workers: dict[str, WorkerProcess]) -> None:
         """Start a participant and get its first answer."""
         began = time.perf_counter()
         workers[name] = self._open(name, self._cores)
         load_ms, first_ms = workers[name].first(next(iter(self._batches)))
-        cold_ms, seen = 1000 * (time.perf_counter() - began), self.found[name]
+        cold_ms, seen = 1000 * (time.perf_counter() - began), self.measurements[name]
         self._note(
             name,
             cold_start_ms=(*seen.cold_start_ms, cold_ms),
@@ -224,9 +224,9 @@ class Sampler:
 
     def _open(self, name: str, cores: Sequence[int]) -> WorkerProcess:
         load, arguments = self._participants[name]
-        given = (load, arguments, dict(self._batches), tuple(cores))
+        worker_arguments = (load, arguments, dict(self._batches), tuple(cores))
         return WorkerProcess(
-            Isolated(name, BenchWorker, *given, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
+            Isolated(name, BenchWorker, *worker_arguments, timeout_s=self._settings.timeout_s, environment=threads(self._thread_count))
         )
 
     def _measure(self, size: int, workers: Mapping[str, WorkerProcess], start: int, blocks: int, seconds: float) -> None:
@@ -243,7 +243,7 @@ class Sampler:
         for block in range(blocks):
             if block >= _FEWEST_BLOCKS and time.monotonic() > end + self.lost_s + seconds:
                 break
-            for turn, name in enumerate(_turned(self._still_in(typical), block)):
+            for turn, name in enumerate(_rotated(self._still_in(typical), block)):
                 room = int(left_ms / blocks / len(typical) / typical[name])
                 count = max(1, min(self._settings.samples_per_block, room))
                 self._guarded(name, self._block, name, workers[name], size, (start, block, turn), count)
@@ -252,12 +252,12 @@ class Sampler:
         """Whether a batch size can be measured in this time, judged by the time per row so far; slow models skip large batches."""
         return size == next(iter(self._batches)) or 1e-3 * size * self._row_ms.get(name, 0) * _FEWEST_CALLS < 2 * seconds
 
-    def _block(self, name: str, worker: WorkerProcess, size: int, place: tuple[int, int, int], count: int) -> None:
-        samples, places, changed = worker.measure(size, count)
+    def _block(self, name: str, worker: WorkerProcess, size: int, position: tuple[int, int, int], count: int) -> None:
+        samples, batch_indices, changed = worker.measure(size, count)
         if changed:
             self.exclude(name, Status.WRONG, f"its answers changed under load: {changed}")
             return
-        self.found[name] = seen = self.found[name].with_block(size, Block(*place, tuple(samples), tuple(places)))
+        self.measurements[name] = seen = self.measurements[name].with_block(size, Block(*position, tuple(samples), tuple(batch_indices)))
         if size == next(iter(self._batches)):
             *before, last = seen.memory
             self._note(name, memory=(*before, (*last, (worker.requests, worker.resident_bytes))))
@@ -268,7 +268,7 @@ class Sampler:
         )
 
     def _note_warm_up(self, name: str, warm_up: WarmUp) -> None:
-        seen = self.found[name]
+        seen = self.measurements[name]
         self._note(
             name,
             warmup_s=(*seen.warmup_s, warm_up.seconds),
@@ -277,7 +277,7 @@ class Sampler:
         )
 
     def _note(self, name: str, **changes: Any) -> None:
-        self.found[name] = replace(self.found[name], **changes)
+        self.measurements[name] = replace(self.measurements[name], **changes)
 
     def _still_in(self, names: Mapping[str, Any]) -> list[str]:
         return [name for name in names if name in self.left()]
@@ -293,5 +293,5 @@ class Sampler:
             return None
 
 
-def _turned(names: Sequence[str], by: int) -> list[str]:
+def _rotated(names: Sequence[str], by: int) -> list[str]:
     return [*names[by % len(names) :], *names[: by % len(names)]] if names else []

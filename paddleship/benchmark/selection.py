@@ -57,7 +57,7 @@ def choose(
         raise ParamsError(
             f"select.candidate is {settings.candidate!r}, which is not proven and measured: set it to one of {', '.join(rows)}, or to null"
         )
-    refused = {name: words for name, row in rows.items() if (words := _missed(row, settings))}
+    refused = {name: reason for name, row in rows.items() if (reason := _missed(row, settings))}
     fit = {name: row for name, row in rows.items() if name not in refused}
     metric = next(key for key in _FALLBACK.get(settings.objective, (settings.objective,)) if _decides(fit or rows, key))
     if not fit:
@@ -96,15 +96,15 @@ def _decide(
     wished = settings.candidate
     if wished is not None and wished != best:
         price = f"it {refused[wished]}" if wished in refused else _lead(best, rows[best], rows[wished], metric)
-        price += f"; it {words}" if (words := _needed_code(wished, {})) else ""
+        price += f"; it {reason}" if (reason := _needed_code(wished, {})) else ""
         return Choice(wished, metric, f"{wished} is set in select.candidate; {price}{weaker}", refused)
-    words = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"
+    reason = f"{best} is the only proven candidate that may be chosen ({metric} {rows[best][metric]:.3g})"
     if len(ranking) > 1:
-        words = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
+        reason = f"{best} has the best {metric} of {len(ranking)} proven candidates ({rows[best][metric]:.3g})"
         seen = nearest(metric, rows[best], rows[ranking[1]]) or metric
         lacking = "" if seen == metric else f" in {seen}, with too few samples for {metric}"
-        words += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], seen)} worse{lacking}"
-    return Choice(best, metric, words + _eager(eager, best, rows, metric, refused.get(EAGER, absent)) + weaker, refused)
+        reason += f"; the next best, {ranking[1]}, is {distance(rows[ranking[1]], rows[best], seen)} worse{lacking}"
+    return Choice(best, metric, reason + _eager(eager, best, rows, metric, refused.get(EAGER, absent)) + weaker, refused)
 
 
 def _lead(best: str, own: Row, other: Row, metric: str) -> str:
@@ -140,8 +140,8 @@ def _nearest(rows: Mapping[str, Row], settings: Select) -> list[Check]:
         else:
             checks.append(Check.at_most(key, measured[name], allowed, advice=f"{name} is closest: raise select.{limit}"))
     if all(check.passed for check in checks):
-        words = "some candidate meets each limit in select, but none meets all of them: raise one of the limits"
-        checks.append(Check.at_least("candidates_within_constraints", 0, 1, advice=words))
+        advice = "some candidate meets each limit in select, but none meets all of them: raise one of the limits"
+        checks.append(Check.at_least("candidates_within_constraints", 0, 1, advice=advice))
     return checks
 
 
@@ -152,9 +152,9 @@ def _below(rows: Mapping[str, Row], limit: str, allowed: float) -> str:
         if not measured:
             continue
         name = min(measured, key=measured.__getitem__)
-        found = f"there are too few samples for p99_ms; {name} is closest with a {key} of {figures.beside(measured[name], allowed)}"
+        text = f"there are too few samples for p99_ms; {name} is closest with a {key} of {figures.beside(measured[name], allowed)}"
         over = measured[name] > allowed
-        return f"{found}, already over the limit: raise select.{limit}" if over else f"{found}: raise benchmark.max_seconds"
+        return f"{text}, already over the limit: raise select.{limit}" if over else f"{text}: raise benchmark.max_seconds"
     return "there are too few samples for any percentile: raise benchmark.max_seconds"
 
 
@@ -169,8 +169,8 @@ def _prefer(
     for name in ranking[: ranking.index(free)]:
         _, low, high = compare(free, name) or (1.0, 0.0, float("inf"))
         if low <= floor:
-            words = f"is not measurably faster than {free} ({low:.2f} to {high:.2f}×, A/A ratio up to {floor:.2f}×)"
-            out[name] = f"{words}, and {price(name, rows[name])}"
+            reason = f"is not measurably faster than {free} ({low:.2f} to {high:.2f}×, A/A ratio up to {floor:.2f}×)"
+            out[name] = f"{reason}, and {price(name, rows[name])}"
     return [name for name in ranking if name not in out], out
 
 
@@ -187,4 +187,4 @@ def _eager(eager: Row | None, best: str, rows: Mapping[str, Row], metric: str, o
     """What eager would cost; or that it is better, and how to ship it; if it won, what its image contains."""
     if best == EAGER:
         return f"; no static graph was {'faster' if metric in TIMED else 'smaller'}, and it {_needed_code(EAGER, rows[EAGER])}"
-    return against_eager.words(eager, best, rows, metric, out=out)
+    return against_eager.describe(eager, best, rows, metric, out=out)

@@ -25,21 +25,21 @@ def points(
     cores: int,
 ) -> list[Finding]:
     """Points of the curves; `measured` holds name, batch sizes and numbers of processes."""
-    found = []
+    findings = []
     too_many = [count for count in counts if count * thread_count > cores]
     if too_many:
         reason = f"{cores} cores are too few for {thread_count} threads per process"
         advice = "lower benchmark.concurrency, or use a machine with more cores"
-        found.append(_note(f"concurrency {', '.join(map(str, too_many))} was not measured ({reason})", advice))
+        findings.append(_note(f"concurrency {', '.join(map(str, too_many))} was not measured ({reason})", advice))
     for size in sizes:
         if names := [name for name, seen, _ in measured if size not in seen]:
             message = f"batch size {size:,} was not measured for {', '.join(names)} (too slow for the time left)"
-            found.append(_note(message, f"raise benchmark.max_seconds, or remove {size:,} from benchmark.batch_sizes"))
+            findings.append(_note(message, f"raise benchmark.max_seconds, or remove {size:,} from benchmark.batch_sizes"))
     for count in counts:
         if count not in too_many and (names := [name for name, _, seen in measured if count not in seen]):
             message = f"concurrency {count} was not measured for {', '.join(names)} (no time left)"
-            found.append(_note(message, "raise benchmark.max_seconds"))
-    return found
+            findings.append(_note(message, "raise benchmark.max_seconds"))
+    return findings
 
 
 def _note(message: str, advice: str) -> Finding:

@@ -64,7 +64,7 @@ class MemoryMonitor:
 
     def __init__(self, pid: int) -> None:
         self._pid, self._over = pid, threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._sample, daemon=True)
         self.peak_bytes = 0
         self.peak_device_bytes: int | None = None
 
@@ -76,17 +76,17 @@ class MemoryMonitor:
         self._over.set()
         self._thread.join()
         self.peak_bytes = max(self.peak_bytes, high_water_bytes(self._pid))
-        self._look_at_devices()
+        self._sample_devices()
 
-    def _look(self) -> None:
-        looks = 0
+    def _sample(self) -> None:
+        samples = 0
         while not self._over.wait(_EVERY_S):
             self.peak_bytes = max(self.peak_bytes, resident_bytes(self._pid))
-            looks += 1
-            if looks % _DEVICES_EVERY == 0:
-                self._look_at_devices()
+            samples += 1
+            if samples % _DEVICES_EVERY == 0:
+                self._sample_devices()
 
-    def _look_at_devices(self) -> None:
+    def _sample_devices(self) -> None:
         self.peak_device_bytes = more(self.peak_device_bytes, devices.used_bytes(processes.tree(self._pid)))
 
 

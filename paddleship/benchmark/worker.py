@@ -21,7 +21,7 @@ _SETTLE_S = 0.002  # at the start of every block, not measured, because another 
 _WINDOWS = 3  # number of successive windows of a warm-up whose medians must agree
 _WINDOW_S = 0.03
 _AGREE = 0.05
-_KEPT_BYTES = 16_000_000  # of first answers, which later ones are compared with
+_MOST_STORED_BYTES = 16_000_000  # of first answers, which later ones are compared with
 _SAME = 1e-3  # of the size of an answer: far above rounding, far below a different answer
 
 
@@ -55,7 +55,7 @@ class BenchWorker:
         self._batches = batches
         self._known: set[Any] = set()
         self._first: dict[tuple[int, int], Arrays] = {}
-        self._kept_bytes = 0
+        self._stored_bytes = 0
         self._turn = 0
 
     def first(self, size: int) -> tuple[float, float]:
@@ -76,25 +76,25 @@ class BenchWorker:
             windows.append(self._window(size, known))
             last = windows[-_WINDOWS:]
             stable = len(last) == _WINDOWS and max(last) <= (1 + _AGREE) * min(last)
-        extra = tuple(max(0.0, ms - self._timed(size, place)) for place, ms in new)
+        extra = tuple(max(0.0, ms - self._timed(size, index)) for index, ms in new)
         return WarmUp(windows[-1], time.perf_counter() - start, stable, extra)
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
         """Milliseconds of `count` calls, the indices of their batches, and what was wrong with the last answer (empty: nothing)."""
-        batches, samples, places = self._batches[size], [], []
+        batches, samples, indices = self._batches[size], [], []
         end = time.perf_counter() + _SETTLE_S
         while True:
             self._model.run(batches[self._turn % len(batches)])
             if time.perf_counter() >= end:
                 break
         for step in range(count):
-            place = (self._turn + step) % len(batches)
+            index = (self._turn + step) % len(batches)
             start = time.perf_counter_ns()
-            answer = self._model.run(batches[place])
+            answer = self._model.run(batches[index])
             samples.append((time.perf_counter_ns() - start) / 1e6)
-            places.append(place)
+            indices.append(index)
         self._turn += count
-        return samples, places, self._compare(size, places[-1], answer)
+        return samples, indices, self._compare(size, indices[-1], answer)
 
     def busy(self, size: int, seconds: float) -> tuple[int, float]:
         """Answer without pauses for this time. Returns the number of batches, and the seconds."""
@@ -114,22 +114,22 @@ class BenchWorker:
         Returns the number of answers, and index and milliseconds of those with a new shape.
         """
         new, end = [], time.perf_counter() + limit_s
-        for place, batch in enumerate(self._batches[size]):
+        for index, batch in enumerate(self._batches[size]):
             start = time.perf_counter_ns()
             answer = self._model.run(batch)
             taken = (time.perf_counter_ns() - start) / 1e6
             if _shape(batch) not in self._known:
                 self._known.add(_shape(batch))
-                new.append((place, taken))
-            self._keep(size, place, answer)
+                new.append((index, taken))
+            self._store(size, index, answer)
             if time.perf_counter() > end:
                 break
-        return place + 1, new
+        return index + 1, new
 
-    def _keep(self, size: int, place: int, answer: Any) -> None:
-        if isinstance(answer, Mapping) and self._kept_bytes < _KEPT_BYTES:
-            self._first[size, place] = dict(answer)
-            self._kept_bytes += sum(array.nbytes for array in answer.values())
+    def _store(self, size: int, index: int, answer: Any) -> None:
+        if isinstance(answer, Mapping) and self._stored_bytes < _MOST_STORED_BYTES:
+            self._first[size, index] = dict(answer)
+            self._stored_bytes += sum(array.nbytes for array in answer.values())
 
     def _window(self, size: int, known: int) -> float:
         """Milliseconds per batch: the mean of a round over the first `known` batches, and the median of as many rounds as fit."""
@@ -142,13 +142,13 @@ class BenchWorker:
             rounds.append((time.perf_counter_ns() - start) / 1e6 / known)
         return float(np.median(rounds))
 
-    def _timed(self, size: int, place: int) -> float:
+    def _timed(self, size: int, index: int) -> float:
         start = time.perf_counter_ns()
-        self._model.run(self._batches[size][place])
+        self._model.run(self._batches[size][index])
         return (time.perf_counter_ns() - start) / 1e6
 
-    def _compare(self, size: int, place: int, answer: Any) -> str:
-        before = self._first.get((size, place))
+    def _compare(self, size: int, index: int, answer: Any) -> str:
+        before = self._first.get((size, index))
         if before is None or not isinstance(answer, Mapping):
             return ""
         changed = [

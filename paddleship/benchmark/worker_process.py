@@ -34,9 +34,9 @@ class WorkerProcess:
         return self._call("warm_up", size, limit_s)  # type: ignore[no-any-return]
 
     def measure(self, size: int, count: int) -> tuple[list[float], list[int], str]:
-        found: tuple[list[float], list[int], str] = self._call("measure", size, count)
+        result: tuple[list[float], list[int], str] = self._call("measure", size, count)
         self.requests += count
-        return found
+        return result
 
     def busy(self, size: int, seconds: float) -> tuple[int, float]:
         return self._call("busy", size, seconds)  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import Any, get_args
 
 import click
 
-from paddleship.cli.command_context import end, here, load_flow, run_flow
+from paddleship.cli.command_context import end, load_flow, open_checkout, run_flow
 from paddleship.config.graph_modes import ModeName, NetworkName
 from paddleship.errors import GateFailed
 
@@ -39,7 +39,7 @@ def compare(earlier: Path, later: Path | None) -> int:
 @click.option("--torch-site", metavar="FOLDER", help="site-packages of PyTorch where it is not installed beside Paddle")
 def compare_graph_modes(networks: tuple[str, ...], modes: tuple[str, ...], **settings: Any) -> int:
     """Benchmark eager and static graphs of Paddle and PyTorch on this machine."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.config import loading
 
     flow = load_flow(checkout, local, "flows.compare_graph_modes").compare_graph_modes

@@ -14,7 +14,7 @@ from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_di
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
@@ -36,11 +36,11 @@ _MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of 
 
 def skip(checkout: Path, report: Path) -> str:
     """Write the report of a job that runs nothing, and return its line."""
-    words = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
+    message = "nothing changed since dvc.lock: params, code, data and installed versions are the same, so the pipeline did not run"
     if snapshots.has_results(checkout):
-        words += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
-    write_text(report, f"{words[0].upper()}{words[1:]}.\n")
-    return words
+        message += "; no commit has this dvc.lock: commit it, so that jobs in other clones find the same"
+    write_text(report, f"{message[0].upper()}{message[1:]}.\n")
+    return message
 
 
 def fail(error: PaddleshipError, commit: str, report: Path) -> None:
@@ -98,10 +98,10 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
 
 def _against_champion(uri: str, run: Run) -> list[str]:
     """This run and the champion side by side."""
-    found = runs.champion(uri, run.model)
-    if found is None:
+    result = runs.champion(uri, run.model)
+    if result is None:
         return ["There is no champion yet that this run could be compared with.", ""]
-    version, champion = found
+    version, champion = result
     rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
     rows += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
     return [*rows, ""]
@@ -113,15 +113,19 @@ def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
     of_training = client.scores(run.metrics)
     for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
-        here, there = run.metrics.get(key), champion.metrics.get(key)
+        own_value, champion_value = run.metrics.get(key), champion.metrics.get(key)
         if key.endswith("_bytes"):
-            here, there = (value and value / 1e6 for value in (here, there))
-        means = change(key, there, here) if here is not None and there is not None else ""
+            own_value, champion_value = (value and value / 1e6 for value in (own_value, champion_value))
+        means = change(key, champion_value, own_value) if own_value is not None and champion_value is not None else ""
         if means and name in _MEASURED_HERE and unlike:
             means = unlike
         if means and key in of_training and other_rows:
             means = other_rows
-        texts = (number(here), number(there)) if here is None or there is None else apart(here, there)
+        texts = (
+            (number(own_value), number(champion_value))
+            if own_value is None or champion_value is None
+            else distinct(own_value, champion_value)
+        )
         rows.append((name, *texts, means))
     rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
     return rows

@@ -1,4 +1,4 @@
-"""Where a command runs: the checkout, its params, and what of it must be set right before anything else."""
+"""Where a command runs: the checkout, its params, and what must be repaired there first."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paddleship.servers.local_state import Local
 
 
-def here() -> tuple[Path, Local]:
+def open_checkout() -> tuple[Path, Local]:
     """The checkout and its state; runs that were killed earlier are reported as such first. Raises BadInput."""
     from paddleship.execution.workspace import checkout_of
     from paddleship.servers.local_state import Local
@@ -25,9 +25,9 @@ def here() -> tuple[Path, Local]:
     local = Local.of(checkout)
     _mark_dead_runs(local)
     if any(local.spool.glob("*/run.json")):
-        from paddleship.tracking.run import bury
+        from paddleship.tracking.run import close_dead_runs
 
-        for run_id in bury(local.spool, tracking_uri=local.tracking_uri()):
+        for run_id in close_dead_runs(local.spool, tracking_uri=local.tracking_uri()):
             print(f"run {run_id} was killed earlier: MLflow shows it as KILLED", file=sys.stderr)
     return checkout, local
 
@@ -41,7 +41,7 @@ def _mark_dead_runs(local: Local) -> None:
 
 
 def get_ready(checkout: Path, local: Local) -> Callable[[], None]:
-    """Make this process ready to run a flow in the checkout, and begin to start Prefect if no server is available.
+    """Prepare this process for a flow in the checkout, and begin to start Prefect if no server is available.
 
     SIGTERM ends the flow as Ctrl-C does, and what it started ends with this process. Returns what waits until Prefect answers.
     """
@@ -63,7 +63,7 @@ def load_flow(checkout: Path, local: Local, module: str, *, wait: Callable[[], N
     from paddleship.tracking import sending
 
     sending.get_ready(local.tracking_uri())
-    terminal.tell_errors_once()
+    terminal.hide_repeated_errors()
     wait()
     return loaded
 

@@ -84,10 +84,10 @@ def _from_params(params: str | None, inputs: tuple[str, ...], sizes: tuple[str, 
 
     if not Path("params.yaml").exists():
         raise ParamsError("there is no params.yaml here: name the model as MODULE:FACTORY with its --input, or run in the checkout")
-    found = params_overlay.load(Path.cwd(), params_overlay.path_in(Path.cwd(), params))
-    declared, absent = declaring.parse_inputs(inputs) if inputs else (found.model.inputs, found.model.absent)
-    dimensions = found.model.dimensions | declaring.parse_sizes(sizes)
+    loaded = params_overlay.load(Path.cwd(), params_overlay.path_in(Path.cwd(), params))
+    declared, absent = declaring.parse_inputs(inputs) if inputs else (loaded.model.inputs, loaded.model.absent)
+    dimensions = loaded.model.dimensions | declaring.parse_sizes(sizes)
     if wrong := rules.fault([item.spec() for item in declared], [size.rule(name) for name, size in dimensions.items()]):
         raise ParamsError(f"--input and --dimension do not fit params.yaml: {wrong}")
     changes = {"inputs": declared, "absent": absent, "dimensions": dimensions}
-    return found.model.model_copy(update=changes), root or found.code.root, found.seed
+    return loaded.model.model_copy(update=changes), root or loaded.code.root, loaded.seed

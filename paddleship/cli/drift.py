@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from paddleship.cli import options
-from paddleship.cli.command_context import here
+from paddleship.cli.command_context import open_checkout
 from paddleship.config import params_overlay
 from paddleship.errors import GateFailed, Unavailable
 from paddleship.orchestration import terminal
@@ -21,7 +21,7 @@ from paddleship.orchestration import terminal
 @click.option("--retrain", is_flag=True, help="tell Prefect of new drift, whose automation starts the deployment retrain")
 def drift(sample: str | None, candidate: str | None, hours: int | None, params: str | None, retrain: bool) -> int:
     """Compare the requests that a server counted with the training rows; exit code 3: a feature drifted."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     from rich.table import Table
 
     from paddleship.drift import drift_page
@@ -39,7 +39,7 @@ def drift(sample: str | None, candidate: str | None, hours: int | None, params: 
         if not local.prefect_url():
             raise Unavailable("--retrain needs a Prefect server, and none is running: run `make ui`, or leave it out")
         local.use()
-        if new := drift_check.tell(local, result, params_file=overlay):
+        if new := drift_check.notify(local, result, params_file=overlay):
             print(f"sent to Prefect as events: {', '.join(new)}")
     return 0 if result else GateFailed.exit_code
 

@@ -11,7 +11,7 @@ from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError, without_credentials
 from paddleship.lineage import source
 from paddleship.lineage.release import Lineage
-from paddleship.lineage.source import CODE, KEPT
+from paddleship.lineage.source import CODE, SOURCE_FOLDER
 
 
 def trace(name: str) -> tuple[str, Lineage]:
@@ -69,7 +69,7 @@ def compared(lineage: Lineage) -> list[str]:
         values = loading.load(Path("params.yaml"))
         if values.name != lineage.model:
             other = f"of another model, {values.name!r}, so nothing else is compared"
-            return ["", "in this folder:", _told("commit", _commit(lineage), lineage.git_commit), f"  {'params':13} {other}"]
+            return ["", "in this folder:", _comparison("commit", _commit(lineage), lineage.git_commit), f"  {'params':13} {other}"]
         code = sources.code_sha256(values.code)
         held = source.params_sha256(values)
     except PaddleshipError as trouble:
@@ -80,10 +80,10 @@ def compared(lineage: Lineage) -> list[str]:
         "dvc.lock": (source.lock_sha256(), lineage.dvc_lock_sha256),
         "your code": (code, lineage.code_sha256),
     }
-    return ["", "in this folder:", *(_told(name, ours, theirs) for name, (ours, theirs) in pairs.items())]
+    return ["", "in this folder:", *(_comparison(name, ours, theirs) for name, (ours, theirs) in pairs.items())]
 
 
-def _told(name: str, ours: str, theirs: str) -> str:
+def _comparison(name: str, ours: str, theirs: str) -> str:
     return f"  {name:13} {'the same' if ours == theirs else f'another: {ours}'}"
 
 
@@ -101,13 +101,13 @@ def back(lineage: Lineage) -> list[str]:
     commit = lineage.git_commit
     if lineage.experiment is not None:
         ref = f"refs/exps/{commit[:2]}/{commit[2:]}/{lineage.experiment}"
-        found = f"git rev-parse --quiet --verify {ref} >/dev/null"
-        restore = [f"  {found} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
+        exists = f"git rev-parse --quiet --verify {ref} >/dev/null"
+        restore = [f"  {exists} || git fetch origin {ref}:{ref}", f"  git checkout --quiet {ref}"]
     elif lineage.mlflow_run_id is not None:
         restore = [
             f"  git checkout --quiet {commit}",
-            f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
-            f"  cp {KEPT}/params.yaml {KEPT}/dvc.lock .",
+            f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {SOURCE_FOLDER} --dst-path .",
+            f"  cp {SOURCE_FOLDER}/params.yaml {SOURCE_FOLDER}/dvc.lock .",
         ]
     else:
         lock = "of the commits that `git log -- dvc.lock` lists, take the one where this command says of dvc.lock: the same"
@@ -125,9 +125,11 @@ def _code(lineage: Lineage) -> list[str]:
     if lineage.code_in_repository and not lineage.git_changes:
         return []
     if lineage.code_in_repository:
-        kept = f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
-        return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{kept}"]
-    known = "  # your code is outside the repository: put it back in its place, and run this command again to see whether it is the same"
+        copy_note = (
+            f"; if they are below code.watch, the MLflow run keeps up to 20 MB of your code in {CODE}" if lineage.mlflow_run_id else ""
+        )
+        return [f"  # not as in the commit: {', '.join(lineage.git_changes)}{copy_note}"]
+    known = "  # your code is outside the repository: restore its files, and run this command again to see whether it is the same"
     if lineage.mlflow_run_id is None:
         return [known]
     if lineage.experiment is None:  # downloaded with params.yaml and dvc.lock
@@ -135,7 +137,7 @@ def _code(lineage: Lineage) -> list[str]:
     return [
         f"{known}.",
         f"  # The run keeps up to 20 MB of it, which this brings to {CODE}:",
-        f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {KEPT} --dst-path .",
+        f"  {_server(lineage)}mlflow artifacts download --run-id {lineage.mlflow_run_id} --artifact-path {SOURCE_FOLDER} --dst-path .",
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from paddleship.cli import options
-from paddleship.cli.command_context import end, get_ready, here, load_flow, run_flow
+from paddleship.cli.command_context import end, get_ready, load_flow, open_checkout, run_flow
 from paddleship.config import params_overlay
 from paddleship.errors import BadInput, PaddleshipError
 from paddleship.reports.order import STAGES, StageName
@@ -40,7 +40,7 @@ def run(
     timeout: int | None,
 ) -> int:
     """Run the pipeline in this checkout."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     pools, wait = _pools(on), None
     if not (params or commit or deployment or again or name or pools):
         wait = get_ready(checkout, local)  # Prefect takes seconds to start, and is needed unless nothing changed
@@ -73,7 +73,7 @@ def run(
 @click.option("--report", type=Path, default=Path("reports/ci.md"), show_default=True, metavar="FILE", help="where the report goes")
 def ci(until: StageName, deployment: str | None, force: bool, report: Path) -> int:
     """Run the pipeline if params, code or data changed, and write a report: what a CI job calls."""
-    checkout, local = here()
+    checkout, local = open_checkout()
 
     from paddleship.cli import ci_report
     from paddleship.execution import workspace

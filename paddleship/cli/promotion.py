@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paddleship.cli import options
-from paddleship.cli.command_context import end, here, load_flow, run_flow
+from paddleship.cli.command_context import end, load_flow, open_checkout, run_flow
 from paddleship.config import params_overlay
 from paddleship.errors import BadInput, Unavailable
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("version", default="challenger", metavar="[VERSION|ALIAS]")
 @options.OVERLAY
 def promote(version: str, params: str | None) -> int:
-    """Judge a model version (default: challenger) against the champion, and put it in its place."""
+    """Judge a model version (default: challenger) against the champion, and let it replace the champion."""
     return _run("promote", version, params)
 
 
@@ -35,7 +35,7 @@ def promote(version: str, params: str | None) -> int:
 @options.OVERLAY
 def rollback(version: str | None, reason: str, params: str | None) -> int:
     """Bring a former champion back (default: the one before this one)."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     if (url := local.prefect_url()) is not None and _answers(url):  # none is started, since that takes seconds
         return _run("rollback", version, params, reason=reason)
     overlay = params_overlay.path_in(checkout, params)
@@ -47,7 +47,7 @@ def rollback(version: str | None, reason: str, params: str | None) -> int:
 
 
 def _answers(url: str) -> bool:
-    """Whether the Prefect server at this address answers; says so if it does not."""
+    """Whether the Prefect server at this address answers; prints a message if it does not."""
     from paddleship.servers import background
 
     try:
@@ -70,7 +70,7 @@ def _say(line: str) -> None:
 
 
 def _run(name: str, version: str | None, params: str | None, **more: str) -> int:
-    checkout, local = here()
+    checkout, local = open_checkout()
     overlay = params_overlay.path_in(checkout, params)
     if name == "promote" and params_overlay.load(checkout, overlay).promote.approval == "human" and local.prefect_url() is None:
         raise BadInput("promote.approval is 'human', and no Prefect server shows the form: run `make ui`, or set promote.approval: none")
@@ -87,7 +87,7 @@ def _run(name: str, version: str | None, params: str | None, **more: str) -> int
 @options.OVERLAY
 def ledger(time: str | None, params: str | None) -> int:
     """What serves and served, since when and why."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.promotion.ledger import Ledger
     from paddleship.tracking.champion import Registry
 
@@ -107,9 +107,9 @@ def ledger(time: str | None, params: str | None) -> int:
     if serving is None:
         print(f"nothing of {settings.name!r} served at {at:%Y-%m-%d %H:%M} UTC")
     else:
-        print(*_told(serving), *_elsewhere(entries, serving, at), sep="\n")
+        print(*_description(serving), *_other_targets(entries, serving, at), sep="\n")
     if unfinished is not None and (serving is None or unfinished.shipped != serving.shipped):
-        print(f"version {unfinished.shipped.version} was being put in its place since {unfinished.at:%H:%M:%S} UTC")
+        print(f"version {unfinished.shipped.version} has been replacing it since {unfinished.at:%H:%M:%S} UTC")
     return 0
 
 
@@ -122,7 +122,7 @@ def _line(entry: Entry, before: Entry | None) -> str:
 
 
 def _event(entry: Entry) -> str:
-    """The event; the champion of a model without a target serves nowhere that is known here."""
+    """The event as text; for a model without a target it is unknown where the champion serves."""
     return "champion" if entry.event == "serving" and entry.target is None else entry.event
 
 
@@ -130,14 +130,14 @@ def _who(entry: Entry) -> str:
     return f"{entry.by}{f', approved by {entry.approved_by}' if entry.approved_by else ''}"
 
 
-def _elsewhere(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
+def _other_targets(ledger: Ledger, serving: Entry, at: datetime) -> list[str]:
     """The other targets, by the ledger, whose service had another image then."""
     others = {where: one for where, one in ledger.targets(at).items() if where != serving.target}
     return [f"  not changed   {where}: version {one.version}" for where, one in others.items() if one.image_id != serving.shipped.image_id]
 
 
-def _told(entry: Entry) -> list[str]:
-    """What served, since when and why, for a person."""
+def _description(entry: Entry) -> list[str]:
+    """What served, since when and why, as lines."""
     shipped = entry.shipped
     return [
         f"version {shipped.version} of {shipped.model}, since {entry.at:%Y-%m-%d %H:%M:%S} UTC",

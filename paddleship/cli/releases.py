@@ -1,4 +1,4 @@
-"""What became of runs: the model version and image of each, and which of them is champion and serves, by the ledger."""
+"""Releases of runs: the model version and image of each, and which of them is champion and serves, by the ledger."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Release:
     serves: str
 
 
-def of_runs(checkout: Path, uri: str, found: Sequence[Run]) -> dict[str, Release]:
+def of_runs(checkout: Path, uri: str, listed: Sequence[Run]) -> dict[str, Release]:
     """The releases of those runs that have one, by MLflow run. Raises Unavailable, ParamsError and BadInput."""
     versions = runs.versions(uri)
-    path, noted = checkout / params_overlay.load(checkout, None).promote.ledger, champion.noted(uri)
+    path, noted = checkout / params_overlay.load(checkout, None).promote.ledger, champion.all_entries(uri)
     ledgers = {model: Ledger(path, model, elsewhere=noted) for model in {one.model for one in versions}}
-    pairs = [(run, _version_of(run, versions)) for run in found]
+    pairs = [(run, _version_of(run, versions)) for run in listed]
     serving = {model: _serving(ledger) for model, ledger in ledgers.items()}
     return {run.run_id: Release(f"version {one.version}", one.image, serving[one.model].get(one.image_id, "")) for run, one in pairs if one}
 
@@ -41,9 +41,9 @@ def _version_of(run: Run, versions: Sequence[ModelVersion]) -> ModelVersion | No
 
 def _serving(ledger: Ledger) -> dict[str, str]:
     """For each image that is champion or serves: where."""
-    words: dict[str, list[str]] = {}
+    uses: dict[str, list[str]] = {}
     if (entry := ledger.serving()) is not None:
-        words[entry.shipped.image_id] = ["champion"]
+        uses[entry.shipped.image_id] = ["champion"]
     for where, shipped in ledger.targets().items():
-        words.setdefault(shipped.image_id, []).append(f"serves as {where}")
-    return {image_id: ", ".join(found) for image_id, found in words.items()}
+        uses.setdefault(shipped.image_id, []).append(f"serves as {where}")
+    return {image_id: ", ".join(texts) for image_id, texts in uses.items()}

@@ -1,4 +1,4 @@
-"""`paddleship runs compare`: the rows in which two runs differ, and which of the two is better in what."""
+"""`paddleship runs compare`: the rows in which two runs differ, and in which objectives one of them is better."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from paddleship.cli.run_tables import (
     rows_differ,
     table_of,
 )
-from paddleship.reports.figures import apart
+from paddleship.reports.figures import distinct
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
@@ -58,8 +58,8 @@ def _rows(one: Run, other: Run) -> list[Row]:
     def figure(key: str) -> Row:
         before, after = one.metrics[key], other.metrics[key]
         reason = next((why for prefix, why in unlike.items() if why and key.startswith(prefix)), "")
-        words = change(key, before, after) if not reason else reason if key in first else ""
-        return key, *apart(before, after), words
+        text = change(key, before, after) if not reason else reason if key in first else ""
+        return key, *distinct(before, after), text
 
     rows = [("outcome", outcome(one), outcome(other), ""), ("winner", one.tags.get("winner", "–"), other.tags.get("winner", "–"), "")]
     rows += map(figure, first)
@@ -69,11 +69,11 @@ def _rows(one: Run, other: Run) -> list[Row]:
 
 
 def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[Report]]) -> list[str]:
-    """Which run is better in score, latency and size, as a sweep decides it, and in what this cannot be told."""
+    """Which run is better in score, latency and size, as a sweep decides it, and where neither is measurably better."""
     lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != _PROVEN]
     measured = Figures.of(reports[0]), Figures.of(reports[1])
     if measured[0] is None or measured[1] is None:
-        without = " and ".join(run.name for run, found in zip((one, other), measured, strict=True) if found is None)
+        without = " and ".join(run.name for run, figures in zip((one, other), measured, strict=True) if figures is None)
         return [*lines, f"cannot tell which is better: {without} measured no winner"]
     for objective in choice.OBJECTIVES:
         lines.append(_judged(objective, one, other, measured[0], measured[1]))
@@ -84,10 +84,10 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
     if trouble := _incomparable(objective, one, other, first, second):
         return f"{objective}: cannot tell, {trouble}"
     what, before, after = _figures(objective, first, second)
-    found = choice.compare(objective, first, second)
-    if found == Difference.CANNOT_TELL:
+    difference = choice.compare(objective, first, second)
+    if difference == Difference.CANNOT_TELL:
         return f"{objective}: cannot tell, {what} {before} and {after} are {'equal' if before == after else 'too close'}"
-    name, better, worse = (one.name, before, after) if found == Difference.BETTER else (other.name, after, before)
+    name, better, worse = (one.name, before, after) if difference == Difference.BETTER else (other.name, after, before)
     sure = ", by value, without an interval" if objective == "score" and not first.score_has_interval else ""
     return f"{objective}: {name} is better, {what} {better} against {worse}{sure}"
 
@@ -108,10 +108,10 @@ def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: 
 def _figures(objective: str, first: Figures, second: Figures) -> tuple[str, str, str]:
     """What the figures of an objective are, and both as text."""
     if objective == "size":
-        one, other = apart(first.size_bytes / 1e6, second.size_bytes / 1e6)
+        one, other = distinct(first.size_bytes / 1e6, second.size_bytes / 1e6)
         return str(first.size_of), f"{one} MB", f"{other} MB"
     if objective == "latency":
-        one, other = apart(first.p50_ms.value, second.p50_ms.value)
+        one, other = distinct(first.p50_ms.value, second.p50_ms.value)
         return "p50", f"{one} ms", f"{other} ms"
     scores = [score.value if score else 0.0 for score in (first.score, second.score)]
-    return first.score_name, *apart(scores[0], scores[1])
+    return first.score_name, *distinct(scores[0], scores[1])

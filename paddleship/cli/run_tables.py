@@ -21,7 +21,7 @@ from paddleship.sweep import space
 from paddleship.tracking import client, runs, spool
 from paddleship.tracking.runs import Run
 
-_BRIEF = 48  # characters of a name before its two random words, in a table
+_BRIEF = 48  # characters of a name before Prefect's name in parentheses, in a table
 _COLUMNS = (
     "name",
     "started",
@@ -43,9 +43,9 @@ _MOST_PARAMS = 6  # in a row
 Say = Callable[[str], None]
 
 
-def table(found: Sequence[Run], releases: Mapping[str, Release]) -> Any:
+def table(runs: Sequence[Run], releases: Mapping[str, Release]) -> Any:
     """One row per run, newest first. `params` are those in which the runs of a model differ, without those of other commands."""
-    return table_of(_COLUMNS, [_row(run, releases.get(run.run_id), _differing(run, found)) for run in found])
+    return table_of(_COLUMNS, [_row(run, releases.get(run.run_id), _differing(run, runs)) for run in runs])
 
 
 def details(run: Run, release: Release | None, before: Run | None) -> Any:
@@ -94,12 +94,12 @@ def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: boo
     uri, would = local.tracking_uri(), "would remove" if dry_run else "removed"
     everything, registered = runs.find(uri), runs.registered(uri)
     others = [run for run in everything if not everyone and run.tags.get("checkout") != local.identity]
-    found = [run for run in everything if everyone or run.tags.get("checkout") == local.identity]
+    mine = [run for run in everything if everyone or run.tags.get("checkout") == local.identity]
     if others:
         say(f"left alone: {len(others)} of other checkouts (--everyone: remove those too)")
-    stay = [run for place, run in enumerate(found) if place < keep or run.status == "RUNNING" or run.run_id in registered.runs]
-    kept = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
-    old = [run for run in found if run.run_id not in kept]
+    stay = [run for index, run in enumerate(mine) if index < keep or run.status == "RUNNING" or run.run_id in registered.runs]
+    kept_ids = {run.run_id for run in stay} | {run.tags["candidates_of"] for run in [*stay, *others] if "candidates_of" in run.tags}
+    old = [run for run in mine if run.run_id not in kept_ids]
     for root in workspace.worktrees(checkout):
         with workspace.abandoned(checkout, root) as dead:
             if dead:
@@ -116,9 +116,9 @@ def prune(checkout: Path, local: Local, *, keep: int, everyone: bool, cache: boo
             workspace.remove_experiment(checkout, workspace.experiment(run.flow_run))
     if cache:
         _prune_cache(checkout, local, dry_run=dry_run, say=say)
-    needed_too = len(found) - len(gone) - min(keep, len(found))
+    needed_too = len(mine) - len(gone) - min(keep, len(mine))
     why = f", {needed_too} of them because they are active, or a model version, an image or a newer run needs them" if needed_too else ""
-    say(f"{len(found) - len(gone)} runs are kept{why}" + ("; nothing was removed, this was a dry run" if dry_run else ""))
+    say(f"{len(mine) - len(gone)} runs are kept{why}" + ("; nothing was removed, this was a dry run" if dry_run else ""))
 
 
 def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, say: Say) -> set[str]:
@@ -130,15 +130,15 @@ def _prune_images(old: Sequence[Run], registered: set[str], *, dry_run: bool, sa
         return {run.run_id for run in old if IMAGE in run.metrics}
     needed, run_ids = set(), {run.run_id for run in old}
     with closing(client):
-        for found in image.labelled(client, RUN_LABEL):
-            run_id, name = found.labels[RUN_LABEL], (found.tags or [found.id])[0]
+        for stored_image in image.labelled(client, RUN_LABEL):
+            run_id, name = stored_image.labels[RUN_LABEL], (stored_image.tags or [stored_image.id])[0]
             if run_id not in run_ids:
                 continue
-            if found.id in registered or not (dry_run or image.remove(client, found)):
+            if stored_image.id in registered or not (dry_run or image.remove(client, stored_image)):
                 say(f"the image {name} and its run are kept: a model version, a container or another image needs it")
                 needed.add(run_id)
             else:
-                say(f"{'would remove' if dry_run else 'removed'} the image {name}: up to {_megabytes(found.attrs['Size'])}")
+                say(f"{'would remove' if dry_run else 'removed'} the image {name}: up to {_megabytes(stored_image.attrs['Size'])}")
     return needed
 
 
@@ -198,9 +198,9 @@ def _image(run: Run, release: Release | None) -> str:
     return run.tags.get("image", release.image if release else "")
 
 
-def _differing(run: Run, found: Sequence[Run]) -> str:
+def _differing(run: Run, runs: Sequence[Run]) -> str:
     """The params in which this run differs from any other one of its model, which may be many."""
-    others = [other for other in found if other.model == run.model]
+    others = [other for other in runs if other.model == run.model]
     keys = {key for other in others for key, *_ in params_that_differ(run, other) if _of_stages(key)}
     shown = space.label({key: run.params.get(key, "–") for key in sorted(keys)[:_MOST_PARAMS]})
     return f"{shown}, …" if len(keys) > _MOST_PARAMS else shown
@@ -211,9 +211,9 @@ def _of_stages(key: str) -> bool:
 
 
 def brief(name: str) -> str:
-    """A name for a column: of a long one, its beginning and the two random words, by which the run can be named too."""
-    words, bracket, ending = name.rpartition(" (")
-    return f"{words[: _BRIEF - 1]}…{bracket}{ending}" if len(words) > _BRIEF else name
+    """A name for a column: of a long one, its beginning and Prefect's name, which identifies the run too."""
+    text, bracket, ending = name.rpartition(" (")
+    return f"{text[: _BRIEF - 1]}…{bracket}{ending}" if len(text) > _BRIEF else name
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paddleship.cli.command_context import here
+from paddleship.cli.command_context import open_checkout
 from paddleship.errors import BadInput
 from paddleship.orchestration import terminal
 
@@ -33,28 +33,28 @@ def list_runs(limit: int) -> int:
     """The runs, the newest first."""
     if limit < 1:
         raise BadInput(f"--limit must be at least 1 (got {limit}): give the number of runs to print")
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find
 
-    found = find(local.tracking_uri())
-    terminal.show(run_tables.table(found[:limit], _releases(checkout, local, found)))
-    if len(found) > limit:
-        print(f"of {len(found)} runs, the newest {limit}: --limit {len(found)} prints all")
+    all_runs = find(local.tracking_uri())
+    terminal.show(run_tables.table(all_runs[:limit], _releases(checkout, local, all_runs)))
+    if len(all_runs) > limit:
+        print(f"of {len(all_runs)} runs, the newest {limit}: --limit {len(all_runs)} prints all")
     return 0
 
 
 @runs.command()
 @click.argument("name", metavar=_RUN)
 def show(name: str) -> int:
-    """All that is known of one run."""
-    checkout, local = here()
+    """Show all facts about one run."""
+    checkout, local = open_checkout()
     from paddleship.cli import run_tables
     from paddleship.tracking.runs import find, named
 
-    found = find(local.tracking_uri())
-    run = named(found, name)
-    before = next((other for other in found if other.model == run.model and other.started < run.started), None)
+    all_runs = find(local.tracking_uri())
+    run = named(all_runs, name)
+    before = next((other for other in all_runs if other.model == run.model and other.started < run.started), None)
     terminal.show(run_tables.details(run, _releases(checkout, local, [run]).get(run.run_id), before))
     return 0
 
@@ -64,14 +64,14 @@ def show(name: str) -> int:
 @click.argument("other", metavar=_RUN)
 @click.option("--all", "everything", is_flag=True, help="also the rows that are equal")
 def compare(one: str, other: str, everything: bool) -> int:
-    """What differs between two runs, and which one is better in what."""
-    _, local = here()
+    """Show the differences between two runs, and in which objectives one of them is better."""
+    _, local = open_checkout()
     from paddleship.cli import run_comparison
     from paddleship.tracking.runs import find, named, reports
 
     uri = local.tracking_uri()
-    found = find(uri)
-    first, second = named(found, one), named(found, other)
+    all_runs = find(uri)
+    first, second = named(all_runs, one), named(all_runs, other)
     terminal.show(run_comparison.table(first, second, everything=everything))
     if not everything and (equal := run_comparison.equal_rows(first, second)):
         print(f"{equal} equal rows are left out: --all prints them")
@@ -83,7 +83,7 @@ def compare(one: str, other: str, everything: bool) -> int:
 @click.argument("name", metavar=_RUN)
 def open_page(name: str) -> int:
     """Open the page of a run in MLflow, or print its address where there is no browser."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.tracking.runs import address, find, named
 
     uri = local.tracking_uri()
@@ -102,7 +102,7 @@ def open_page(name: str) -> int:
 @click.option("--dry-run", is_flag=True, help="print what would be removed, and remove nothing")
 def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
     """Remove old runs of this checkout: worktrees, images, MLflow runs, experiments."""
-    checkout, local = here()
+    checkout, local = open_checkout()
     if keep < 0:
         raise BadInput(f"--keep must be at least 0 (got {keep}): give the number of runs to keep")
     from paddleship.cli import run_tables
@@ -111,12 +111,12 @@ def prune(keep: int, cache: bool, everyone: bool, dry_run: bool) -> int:
     return 0
 
 
-def _releases(checkout: Path, local: Local, found: Sequence[Run]) -> Mapping[str, Release]:
-    """What became of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
+def _releases(checkout: Path, local: Local, all_runs: Sequence[Run]) -> Mapping[str, Release]:
+    """The releases of the runs; empty, with the reason on standard error, if the params or the ledger cannot be read."""
     from paddleship.cli import releases
 
     try:
-        return releases.of_runs(checkout, local.tracking_uri(), found)
+        return releases.of_runs(checkout, local.tracking_uri(), all_runs)
     except BadInput as error:
         print(f"warning: not known which run serves: {error}", file=sys.stderr)
         return {}

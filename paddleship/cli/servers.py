@@ -1,16 +1,16 @@
-"""`paddleship ui`, `stop`, `deploy`, `worker` and `deliver`: the servers of a checkout, and what they lack."""
+"""`paddleship ui`, `stop`, `deploy`, `worker` and `deliver`: the servers of a checkout, and reports that they have not received."""
 
 from __future__ import annotations
 
 import click
 
-from paddleship.cli.command_context import here
+from paddleship.cli.command_context import open_checkout
 
 
 @click.command()
 def deliver() -> int:
     """Send reports to MLflow that it did not receive while it was unavailable."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.tracking.run import deliver as send
 
     sent = send(local.spool, tracking_uri=local.tracking_uri())
@@ -21,7 +21,7 @@ def deliver() -> int:
 @click.command()
 def ui() -> int:
     """Start Prefect and MLflow on loopback, and register the deployments."""
-    _, local = here()
+    _, local = open_checkout()
     print("starting Prefect and MLflow")
     addresses = local.start()
     from paddleship.orchestration import deployment
@@ -36,7 +36,7 @@ def ui() -> int:
 @click.command()
 def deploy() -> int:
     """Register the deployments with the Prefect server of PREFECT_API_URL."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.orchestration import deployment
 
     deployment.deploy(local)
@@ -48,7 +48,7 @@ def deploy() -> int:
 @click.option("--limit", type=int, metavar="N", help="run at most N flow runs at a time  [default: as many as the pool allows]")
 def worker(pool: str, limit: int | None) -> int:
     """Run a worker for the deployments of a work pool, in the foreground."""
-    _, local = here()
+    _, local = open_checkout()
     from paddleship.orchestration import deployment
 
     return deployment.work(local, pool=pool, limit=limit)
@@ -57,7 +57,7 @@ def worker(pool: str, limit: int | None) -> int:
 @click.command()
 def stop() -> int:
     """Stop what `ui` started."""
-    _, local = here()
+    _, local = open_checkout()
     stopped = local.stop()
     print(f"stopped {', '.join(stopped)}" if stopped else "no server of paddleship is running")
     return 0

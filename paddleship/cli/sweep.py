@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from paddleship.cli import options
-from paddleship.cli.command_context import end, here, load_flow, run_flow
+from paddleship.cli.command_context import end, load_flow, open_checkout, run_flow
 from paddleship.config import params_overlay
 
 _SETTINGS = {
@@ -37,7 +37,7 @@ def sweep(params: str | None, commit: str | None, deployment: str | None, **sett
 
     The section `sweep` of params.yaml names the variants.
     """
-    checkout, local = here()
+    checkout, local = open_checkout()
     from paddleship.orchestration import sweep_params
 
     overlay = params_overlay.path_in(checkout, params)

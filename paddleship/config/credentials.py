@@ -46,12 +46,12 @@ def _leaves(values: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def _looks_secret(path: tuple[str, ...], value: Any) -> bool:
     if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
         return False
-    words = [word.lower() for word in _WORDS.findall(path[-1])] if path else []
-    last, before = (words or [""])[-1], (words or [""])[-2:-1]
+    parts = [word.lower() for word in _WORDS.findall(path[-1])] if path else []
+    last, before = (parts or [""])[-1], (parts or [""])[-2:-1]
     if isinstance(value, int):
         return last in _PASSWORDS  # a number may be the id or the count of tokens
     if value.startswith(_REFERENCE):
         return False
     named = last in _PASSWORDS | _SECRETS or (last == "key" and before[:1] != [] and before[0] in _KEYS)
     token = last == "token" and (not before or before[0] in _TOKENS)
-    return named or token or words[-3:] == ["access", "key", "id"] or bool(_VALUE.search(value))
+    return named or token or parts[-3:] == ["access", "key", "id"] or bool(_VALUE.search(value))

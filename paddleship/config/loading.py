@@ -63,8 +63,8 @@ def parse(values: Any, *, origin: str = "params.yaml") -> Params:
 
 def _sections(values: Any, origin: str) -> dict[str, Any]:
     if not isinstance(values, dict):
-        found = "nothing" if values is None else type(values).__name__
-        raise ParamsError(f"{origin} must hold a mapping of sections (got {found}): start from params.yaml of the repository")
+        kind = "nothing" if values is None else type(values).__name__
+        raise ParamsError(f"{origin} must hold a mapping of sections (got {kind}): start from params.yaml of the repository")
     return values
 
 
@@ -75,7 +75,7 @@ def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseM
         field = model.model_fields.get(key)
         section = field.annotation if field else None
         if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
-            merged[key] = merge(section.kept(merged.get(key) or {}, value), value, section)
+            merged[key] = merge(section.overlay_base(merged.get(key) or {}, value), value, section)
         else:
             merged[key] = value
     return merged

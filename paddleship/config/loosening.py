@@ -24,29 +24,31 @@ def of(params: Params) -> list[str]:
 
 def in_headline(params: Params) -> str:
     """The end of a headline that names each loosened param; empty if there is none."""
-    return f". Loosened: {', '.join(found)}" if (found := of(params)) else ""
+    return f". Loosened: {', '.join(loosened)}" if (loosened := of(params)) else ""
 
 
 def of_verify(verify: Verify) -> list[str]:
     """The limits that are higher and the sample sizes that are smaller than by default."""
     usual = type(verify)()
     fewer = [name for name in _AT_LEAST if getattr(verify, name) < getattr(usual, name)]
-    return [*raised(verify, *_AT_MOST), *(_said("verify", name, getattr(verify, name), getattr(usual, name)) for name in fewer)]
+    return [*raised(verify, *_AT_MOST), *(_change("verify", name, getattr(verify, name), getattr(usual, name)) for name in fewer)]
 
 
 def raised(verify: Verify, *names: str) -> list[str]:
     """Those of these limits that are higher than by default."""
     usual = type(verify)()
     return [
-        _said("verify", name, getattr(verify, name), getattr(usual, name)) for name in names if getattr(verify, name) > getattr(usual, name)
+        _change("verify", name, getattr(verify, name), getattr(usual, name))
+        for name in names
+        if getattr(verify, name) > getattr(usual, name)
     ]
 
 
 def of_accept(accept: Accept) -> list[str]:
     usual = type(accept)()
     loose = [name for name in ("concurrency",) if getattr(accept, name) < getattr(usual, name)]
-    return [_said("accept", name, getattr(accept, name), getattr(usual, name)) for name in loose]
+    return [_change("accept", name, getattr(accept, name), getattr(usual, name)) for name in loose]
 
 
-def _said(section: str, name: str, value: float, usual: float) -> str:
+def _change(section: str, name: str, value: float, usual: float) -> str:
     return f"{section}.{name} {value:.15g} (default {usual:.15g})"

@@ -97,7 +97,7 @@ class Params(Section):
 
 def _unfolded(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values, with those of each mapping under keys of their own; an empty mapping stays."""
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for key, item in values.items():
-        found |= {f"{key}.{name}": inner for name, inner in item.items()} if isinstance(item, dict) and item else {key: item}
-    return found
+        flat |= {f"{key}.{name}": inner for name, inner in item.items()} if isinstance(item, dict) and item else {key: item}
+    return flat

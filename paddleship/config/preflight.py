@@ -14,10 +14,10 @@ _COPIES = 2  # of the inputs in each process: one of ours and one of the runtime
 
 def require_one_paddle() -> None:
     """Raise Unavailable if no Paddle is installed, or both of its builds, which overwrite each other's files."""
-    found = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _installed(name)]
-    if not found:
+    installed = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _installed(name)]
+    if not installed:
         raise Unavailable("Paddle is not installed: run `make setup` (or `make setup DEVICE=gpu`), or install the extra cpu or gpu")
-    if len(found) == 2:
+    if len(installed) == 2:
         raise Unavailable(
             "paddlepaddle and paddlepaddle-gpu are both installed and overwrite each other's files: run `make clean setup DEVICE=cpu` (or "
             "gpu), or install one of them into a new environment"

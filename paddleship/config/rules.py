@@ -16,10 +16,10 @@ def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
         return f"dimensions must name dynamic dimensions of the inputs other than the batch (got {strange[0]!r}): the inputs have {names}"
     for spec in specs:
         for end, limit in (("low", spec.low), ("high", spec.high)):
-            found = bound(limit) if isinstance(limit, str) else ("", 0)
-            if found is None:
+            reference = bound(limit) if isinstance(limit, str) else ("", 0)
+            if reference is None:
                 return f"{end} of input {spec.name!r} must be a number or a dimension (got {limit!r}): write 5, 'length' or 'length - 1'"
-            if isinstance(limit, str) and found[0] not in known:
+            if isinstance(limit, str) and reference[0] not in known:
                 return (
                     f"{end} of input {spec.name!r} must name a dynamic dimension other than the batch (got {limit!r}): the inputs have "
                     f"{names}"
@@ -31,7 +31,9 @@ def _contradictions(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]
     """Inputs whose range is empty at the smallest or the largest size of the dimensions that limit it."""
     rules = {rule.name: rule for rule in dimensions}
     for spec in specs:
-        used = list(dict.fromkeys(found[0] for limit in (spec.low, spec.high) if isinstance(limit, str) and (found := bound(limit))))
+        used = list(
+            dict.fromkeys(reference[0] for limit in (spec.low, spec.high) if isinstance(limit, str) and (reference := bound(limit)))
+        )
         if not all(name in rules for name in used):
             continue
         for sizes in product(*((rules[name].smallest, rules[name].high or rules[name].smallest) for name in used)):

@@ -1,4 +1,4 @@
-"""Explain the validation errors of pydantic in plain words."""
+"""Explain the validation errors of pydantic in plain English."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def whole(message: str) -> PydanticCustomError:
 
 
 def written_as(pattern: str, form: str) -> AfterValidator:
-    """A check that a text matches `pattern` as a whole; `form` says in plain words how it must be written."""
+    """A check that a text matches `pattern` as a whole; `form` describes how it must be written."""
 
     def check(text: str) -> str:
         if re.fullmatch(pattern, text) is None:
@@ -61,19 +61,19 @@ def explain(fault: dict[str, Any], schema: type[BaseModel]) -> str:
         return f"unknown key {path!r} ({hint})"
     if fault["type"] == "missing":
         return f"{path} is missing: add it"
-    words = (f"{path}: " if path else "") + reason(fault)
+    text = (f"{path}: " if path else "") + reason(fault)
     if fault["type"] == _WHOLE:
-        return words
+        return text
     value = fault["input"]
-    return f"{words} (got {json.dumps(value) if value is None or isinstance(value, bool) else repr(value)}{_near(fault)})"
+    return f"{text} (got {json.dumps(value) if value is None or isinstance(value, bool) else repr(value)}{_near(fault)})"
 
 
 def reason(fault: dict[str, Any]) -> str:
     """What is wrong with the value, without path and value."""
-    if found := _NOT_OF_KIND.fullmatch(fault["type"]):
-        return f"must be {_KINDS[found[1]]}"
-    said = re.sub("^(Input|String) should ", "must ", fault["msg"].removeprefix("Value error, "))
-    return f"{said[:1].lower()}{said[1:]}"
+    if match := _NOT_OF_KIND.fullmatch(fault["type"]):
+        return f"must be {_KINDS[match[1]]}"
+    text = re.sub("^(Input|String) should ", "must ", fault["msg"].removeprefix("Value error, "))
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def _near(fault: dict[str, Any]) -> str:

@@ -28,9 +28,9 @@ def require(values: Params, *keys: str) -> None:
         found = _file_of(reference) if reference and ":" in reference else None
         if found is None or not found.is_relative_to(root) or any(part.endswith("-packages") for part in found.parts):
             continue
-        if not found.is_relative_to(watched):
+        if not file.is_relative_to(watched):
             raise BadInput(
-                f"{key} {reference!r} is in {str(found)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
+                f"{key} {reference!r} is in {str(file)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
                 "no stage run again; set code.watch to the file or folder of your code"
             )
 

@@ -62,5 +62,5 @@ def _is_inside(value: str, root: Path) -> bool:
     path = root / value
     if ".." in Path(value).parts:
         return False
-    place = path.parent if path.is_symlink() and path.is_file() else path
-    return place.resolve().is_relative_to(root.resolve())
+    folder = path.parent if path.is_symlink() and path.is_file() else path
+    return folder.resolve().is_relative_to(root.resolve())

@@ -72,8 +72,8 @@ def engine() -> Iterator[Any]:
         try:
             yield client
         except docker.errors.APIError as error:
-            said = reason(error)
-            raise _disk_full(said) or Unavailable(f"the Docker engine refused a request ({said}): see the engine's log") from error
+            message = reason(error)
+            raise _disk_full(message) or Unavailable(f"the Docker engine refused a request ({message}): see the engine's log") from error
         except (RequestException, HTTPError) as error:
             raise Unavailable(
                 f"the Docker engine stopped answering ({reason(error)}): start it, then run the same command again"
@@ -81,16 +81,16 @@ def engine() -> Iterator[Any]:
 
 
 def reason(error: Exception | str) -> str:
-    """What an engine says of an error, on one line and cut."""
+    """The engine's message about an error, on one line and truncated."""
     return " ".join(str(getattr(error, "explanation", None) or error).split())[:160]
 
 
-def _disk_full(said: str) -> Unavailable | None:
-    """The error to raise if the engine reports that its disk is full, which only the text of its message tells."""
-    if os.strerror(errno.ENOSPC).lower() not in said.lower():
+def _disk_full(message: str) -> Unavailable | None:
+    """The error to raise if the engine reports that its disk is full, which only the text of its message shows."""
+    if os.strerror(errno.ENOSPC).lower() not in message.lower():
         return None
     return Unavailable(
-        f"the disk of the Docker engine is full ({said}): free space there, for example with `docker system prune`, "
+        f"the disk of the Docker engine is full ({message}): free space there, for example with `docker system prune`, "
         "then run the same command again"
     )
 
@@ -127,8 +127,8 @@ def require_base(client: Any, image: str, *, recipe: str = "infra/base_image.sh"
     """The base image, pulled if a registry has it; `recipe` is the script that makes it if none does. Raises Unavailable."""
     import docker
 
-    if (found := find(client, image)) is not None:
-        return found
+    if (base := find(client, image)) is not None:
+        return base
     print(f"pulling {image}")
     try:
         return client.images.pull(image)
@@ -168,8 +168,10 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
     )
     for event in stream:
         if "error" in event:
-            said = reason(event["error"])
-            raise _disk_full(said) or PaddleshipError(f"the image does not build ({said}; after {last!r}): see docker/serve.Dockerfile")
+            message = reason(event["error"])
+            raise _disk_full(message) or PaddleshipError(
+                f"the image does not build ({message}; after {last!r}): see docker/serve.Dockerfile"
+            )
         built = event.get("aux", {}).get("ID", built)
         if line := event.get("stream", "").strip():
             last = line
@@ -178,9 +180,9 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
     return client.images.get(built)
 
 
-def _configuration(found: Any) -> dict[str, Any]:
-    """User, environment, entry point, labels and all else that an image fixes for its containers; what is unset is left out."""
-    return {key: value for key, value in found.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
+def _configuration(built: Any) -> dict[str, Any]:
+    """User, environment, entry point, labels and everything else that an image sets for its containers; unset values are left out."""
+    return {key: value for key, value in built.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
 
 
 def require_exists(client: Any, receipt: Mapping[str, Any]) -> None:
@@ -193,25 +195,25 @@ def require_built(client: Any, receipt: Mapping[str, Any], *, base: Any, expecte
     """Raise BadInput unless the image of the receipt has the layers and the configuration of `expected`, which is built on `base`."""
     if base.id != receipt["base_image_id"]:
         raise BadInput(f"the base image {receipt['base_image']!r} was replaced since the image was built on it: {_AGAIN}")
-    found = find(client, receipt["image_id"])
+    built = find(client, receipt["image_id"])
     facts: dict[str, tuple[Any, Any]] = {
-        "image id": (found.id, receipt["image_id"]),
-        "size": (int(found.attrs["Size"]), receipt["size_bytes"]),
+        "image id": (built.id, receipt["image_id"]),
+        "size": (int(built.attrs["Size"]), receipt["size_bytes"]),
         "recorded layers": (receipt["layers"], expected.attrs["RootFS"]["Layers"]),
-        "layers": (found.attrs["RootFS"]["Layers"], expected.attrs["RootFS"]["Layers"]),
+        "layers": (built.attrs["RootFS"]["Layers"], expected.attrs["RootFS"]["Layers"]),
     }
-    has, wanted = _configuration(found), _configuration(expected)
+    has, wanted = _configuration(built), _configuration(expected)
     facts |= {f"configuration {key}": (has.get(key), wanted.get(key)) for key in sorted(has.keys() | wanted.keys())}
     for fact, (has, wanted) in facts.items():
         if has != wanted:
             has_text, wanted_text = show_both(has, wanted)
-            raise BadInput(f"image {found.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {_AGAIN}")
+            raise BadInput(f"image {built.id[:19]} has the {fact} {has_text}, but package would build {wanted_text}: {_AGAIN}")
 
 
 def name(client: Any, identity: str, name: str) -> None:
     """Tag an image with its name. Raises Unavailable if another process took the name meanwhile."""
     client.images.get(identity).tag(name)
-    if (found := find(client, name)) is None or found.id != identity:
+    if (stored := find(client, name)) is None or stored.id != identity:
         raise Unavailable(f"{name} does not name the accepted image {identity[:19]}: another run took the name; run accept again")
 
 
@@ -220,7 +222,7 @@ def untag(client: Any, identity: str, *tags: str) -> None:
     import docker
 
     for tag in tags:
-        if (found := find(client, tag)) is not None and found.id == identity:
+        if (stored := find(client, tag)) is not None and stored.id == identity:
             try:
                 client.images.remove(tag, force=True)
             except docker.errors.APIError as error:
@@ -232,12 +234,12 @@ def labelled(client: Any, label: str) -> list[Any]:
     return list(client.images.list(filters={"label": label}))
 
 
-def remove(client: Any, found: Any) -> bool:
+def remove(client: Any, stored: Any) -> bool:
     """Remove an image with all its names; False if a container or another image needs it."""
     import docker
 
     try:
-        for tag in found.tags or [found.id]:
+        for tag in stored.tags or [stored.id]:
             client.images.remove(tag)
     except docker.errors.APIError:
         return False
@@ -261,8 +263,8 @@ def remove_container(container: Any) -> None:
         with suppress(docker.errors.NotFound):
             failed = container.wait(condition="removed").get("Error")
             if failed:
-                said = reason(failed["Message"])
-                raise Unavailable(f"the Docker engine did not remove {container.name} ({said}): see the engine's log") from None
+                message = reason(failed["Message"])
+                raise Unavailable(f"the Docker engine did not remove {container.name} ({message}): see the engine's log") from None
 
 
 def remove_network(network: Any) -> None:
@@ -373,7 +375,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
 
 
 def locked_down(*, memory_bytes: int) -> dict[str, Any]:
-    """What a container of ours may not do: write, use capabilities or gain any, take more memory or processes than it needs."""
+    """The restrictions of our containers: no writing, no capabilities, no new privileges, and limits on memory and processes."""
     return {
         "read_only": True,
         "tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
@@ -418,7 +420,7 @@ def _remove_leftovers(client: Any) -> None:
 
 
 def _is_left_over(labels: Mapping[str, str]) -> bool:
-    lives = processes.lives(labels[_OWNER])
+    lives = processes.is_alive(labels[_OWNER])
     return time.time() > float(labels[_UNTIL]) if lives is None else not lives
 
 

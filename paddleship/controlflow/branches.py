@@ -105,16 +105,16 @@ def parts(code: CodeType) -> tuple[list[Branch], list[tuple[int, ...] | None]]:
 
 def _conditional(code: CodeType) -> set[int]:
     """Offsets of the conditional jumps; for a far jump, of its first prefix, which is where a trace sees it."""
-    found: set[int] = set()
+    offsets: set[int] = set()
     prefixes: list[int] = []
     for step in dis.get_instructions(code):
         prefixes.append(step.offset // 2)
         if step.opname == "EXTENDED_ARG":
             continue
         if step.opname == "FOR_ITER" or step.opname.startswith(("POP_JUMP", "JUMP_IF")):
-            found.update(prefixes)
+            offsets.update(prefixes)
         prefixes = []
-    return found
+    return offsets
 
 
 def _inside(span: Span, whole: Span) -> bool:
@@ -194,8 +194,8 @@ def _is_read(node: ast.AST) -> bool:
 @cache
 def at(file: str, line: int, column: int, *, loop: bool) -> Site | None:
     """The `if` or loop that begins at this position."""
-    found = (branch.site for branch in of_file(file) if (branch.site.line, branch.site.column) == (line, column))
-    return next((site for site in found if site.loops == loop and site.kind != "ternary"), None)
+    sites = (branch.site for branch in of_file(file) if (branch.site.line, branch.site.column) == (line, column))
+    return next((site for site in sites if site.loops == loop and site.kind != "ternary"), None)
 
 
 @cache

@@ -52,9 +52,9 @@ def decisions(seen: Decisions) -> list[Decision]:
     ]
 
 
-def write(folder: Path, found: Sequence[Decision]) -> None:
+def write(folder: Path, decisions: Sequence[Decision]) -> None:
     """Write the decisions of an export into the folder of its program."""
-    lines = ",\n ".join(json.dumps(asdict(decision), ensure_ascii=False) for decision in found)
+    lines = ",\n ".join(json.dumps(asdict(decision), ensure_ascii=False) for decision in decisions)
     (folder / FILE).write_text(f"[{lines}]\n", encoding="utf-8")
 
 
@@ -64,35 +64,35 @@ def read(folder: Path) -> list[Decision]:
     Several programs for fixed sizes may decide differently, so their outcomes are combined.
     """
     files = sorted(folder.rglob(FILE)) or [folder / FILE]
-    found: dict[BranchKey, Decision] = {}
+    decisions: dict[BranchKey, Decision] = {}
     for value in (value for file in files for value in read_json(file, stage="export")):
         decision = Decision(**{**value, "site": Site(**value["site"]), "outcomes": tuple(value["outcomes"])})
-        before = found.get((decision.site, decision.layer), decision)
-        found[decision.site, decision.layer] = Decision(
+        before = decisions.get((decision.site, decision.layer), decision)
+        decisions[decision.site, decision.layer] = Decision(
             decision.site,
             decision.layer,
             before.region or decision.region,
             tuple(sorted({*before.outcomes, *decision.outcomes})),
             before.constant or decision.constant,
         )
-    return list(found.values())
+    return list(decisions.values())
 
 
 def judge(
-    found: Sequence[Decision], taken: Mapping[BranchKey, set[int]], *, require_coverage: bool = False, agreed: bool = False
+    decisions: Sequence[Decision], taken: Mapping[BranchKey, set[int]], *, require_coverage: bool = False, agreed: bool = False
 ) -> tuple[list[Finding], dict[str, float]]:
     """One finding per line, and the metrics `regions`, `regions_exercised` (share), `sides`, `sides_exercised` and `frozen_branches`.
 
-    `found` are the decisions of an export, `taken` the branches of eager on the inputs of the proof (`TracedEager.taken_branches`).
+    `decisions` are those of an export, `taken` the branches of eager on the inputs of the proof (`TracedEager.taken_branches`).
     `agreed`: the program answered these inputs as eager does. Then a branch that was decided differently is only a warning, because it
     may only fill a cache once.
     """
-    regions = [decision for decision in found if decision.region]
+    regions = [decision for decision in decisions if decision.region]
     sides = [side for decision in regions for side in _sides(decision, taken)]
     findings = [
         *_uncovered(regions, taken, "error" if require_coverage else "warning"),
         *_never_skipped(regions, taken),
-        *_frozen([decision for decision in found if not decision.region], taken, "warning" if agreed else "error"),
+        *_frozen([decision for decision in decisions if not decision.region], taken, "warning" if agreed else "error"),
     ]
     frozen = sum(finding.kind not in ("uncovered-branch", "frozen-value") for finding in findings)
     share = sum(sides) / len(sides) if sides else 1.0
@@ -100,9 +100,11 @@ def judge(
     return findings, counts | {"regions_exercised": round(share, 4)}
 
 
-def untaken(found: Sequence[Decision], taken: Mapping[BranchKey, set[int]]) -> list[tuple[Decision, int]]:
+def untaken(decisions: Sequence[Decision], taken: Mapping[BranchKey, set[int]]) -> list[tuple[Decision, int]]:
     """The sides of regions that were never taken, by region and number."""
-    return [(decision, number) for decision in found if decision.region for number, went in enumerate(_sides(decision, taken)) if not went]
+    return [
+        (decision, number) for decision in decisions if decision.region for number, went in enumerate(_sides(decision, taken)) if not went
+    ]
 
 
 def _sides(decision: Decision, taken: Mapping[BranchKey, set[int]]) -> list[bool]:
@@ -111,9 +113,9 @@ def _sides(decision: Decision, taken: Mapping[BranchKey, set[int]]) -> list[bool
     return [any(outcomes)] if decision.site.loops else [1 in outcomes, 0 in outcomes]
 
 
-def _by_site(found: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]:
-    for site in dict.fromkeys(decision.site for decision in found):
-        yield site, [decision for decision in found if decision.site == site]
+def _by_site(decisions: Sequence[Decision]) -> Iterator[tuple[Site, list[Decision]]]:
+    for site in dict.fromkeys(decision.site for decision in decisions):
+        yield site, [decision for decision in decisions if decision.site == site]
 
 
 def _uncovered(regions: Sequence[Decision], taken: Mapping[BranchKey, set[int]], severity: Severity) -> Iterator[Finding]:
@@ -124,8 +126,8 @@ def _uncovered(regions: Sequence[Decision], taken: Mapping[BranchKey, set[int]],
                 missing.setdefault(_untaken(site, sides), []).append(decision.layer)
         if not missing:
             continue
-        words = ", and none ".join(words + _places(layers, group) for words, layers in missing.items())
-        message = f"no input {words}: {quote(site)}, so this part of the program is not proven"
+        description = ", and none ".join(description + _layer_names(layers, group) for description, layers in missing.items())
+        message = f"no input {description}: {quote(site)}, so this part of the program is not proven"
         advice = "add held-out rows that do, or remove the branch"
         yield Finding(
             "uncovered-branch",
@@ -137,7 +139,7 @@ def _uncovered(regions: Sequence[Decision], taken: Mapping[BranchKey, set[int]],
         )
 
 
-def _places(layers: Sequence[str], group: Sequence[Decision]) -> str:
+def _layer_names(layers: Sequence[str], group: Sequence[Decision]) -> str:
     return f" ({len(layers)} of {len(group)} layers: {', '.join(layers[:3])})" if len(group) > 1 else ""
 
 
@@ -164,10 +166,10 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[BranchKey, set[int]], se
         wrong = [decision for decision in group if taken.get((site, decision.layer), set()) - set(decision.outcomes)]
         if wrong:
             outcomes = set().union(*(taken[site, decision.layer] for decision in wrong))
-            kept = {outcome for decision in wrong for outcome in decision.outcomes}
+            frozen_outcomes = {outcome for decision in wrong for outcome in decision.outcomes}
             message = (
-                f"the conversion fixed {quote(site)}: the program always {_kept(site, kept)}, "
-                f"but in eager mode inputs {_took(site, outcomes)}"
+                f"the conversion fixed {quote(site)}: the program always {_frozen_outcome(site, frozen_outcomes)}, "
+                f"but in eager mode inputs {_taken_outcomes(site, outcomes)}"
             )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
         elif site.reads or any(decision.constant for decision in group):
@@ -184,13 +186,13 @@ def _kind(site: Site) -> str:
     return "dynamic-shape-branch" if sized else "frozen-branch"
 
 
-def _kept(site: Site, outcomes: set[int]) -> str:
+def _frozen_outcome(site: Site, outcomes: set[int]) -> str:
     if site.loops:
         return f"runs the loop {_count(outcomes)}"
     return f"takes the {'true' if 1 in outcomes else 'false'} side"
 
 
-def _took(site: Site, outcomes: set[int]) -> str:
+def _taken_outcomes(site: Site, outcomes: set[int]) -> str:
     if site.loops:
         return f"run it {_count(outcomes)}"
     return "take both sides" if len(outcomes) > 1 else f"take the {'true' if 1 in outcomes else 'false'} side"
@@ -204,5 +206,5 @@ def _count(outcomes: set[int]) -> str:
 
 def quote(site: Site) -> str:
     """The code of a site, in backquotes."""
-    words = {"for": f"for … in {site.text}", "ternary": f"… if {site.text} else …"}.get(site.kind, f"{site.kind} {site.text}")
-    return f"`{' '.join(words.split())}`"
+    text = {"for": f"for … in {site.text}", "ternary": f"… if {site.text} else …"}.get(site.kind, f"{site.kind} {site.text}")
+    return f"`{' '.join(text.split())}`"

@@ -90,17 +90,17 @@ class _Rounds:
 
     def __init__(self, condition: Callable[[], Any], body: Callable[[], Any]) -> None:
         self._condition, self._body = condition, body
-        self._said: list[Any] = []
+        self._results: list[Any] = []
         self.count = 0
 
     @property
     def first(self) -> Any:
-        return self._said[0]
+        return self._results[0]
 
     def ask(self) -> Any:
-        said = self._condition()
-        self._said = self._said or [said]
-        return said
+        result = self._condition()
+        self._results = self._results or [result]
+        return result
 
     def go(self) -> None:
         self.count += 1
@@ -111,12 +111,12 @@ def _choice(frame: FrameType) -> Site | None:
     """The `if` or ternary of the rewritten call in this frame; None for one that Paddle added."""
     line, calls = _calls(frame.f_code.co_filename, frame.f_lineno)
     origin = _mapped(frame.f_code.co_filename, line)
-    here = _position(frame)
-    if origin is None or here not in calls:
+    position = _position(frame)
+    if origin is None or position not in calls:
         return None
     statement = branches.at(*origin, loop=False)
     sites = [*([statement] if statement else []), *branches.ternaries(*origin)]
-    return sites[calls.index(here)] if len(sites) == len(calls) else None
+    return sites[calls.index(position)] if len(sites) == len(calls) else None
 
 
 def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:
@@ -126,18 +126,18 @@ def _loop(frame: FrameType, body: Callable[[], Any]) -> Site | None:
         return site
     code: CodeType = body.__code__
     lines = {line for _, _, line in code.co_lines() if line is not None}
-    inside = sorted(found for line in lines if (found := _mapped(code.co_filename, line)) is not None)
-    return next((site for place in inside if (site := branches.around(*place))), None)
+    inside = sorted(mapped for line in lines if (mapped := _mapped(code.co_filename, line)) is not None)
+    return next((site for position in inside if (site := branches.around(*position))), None)
 
 
 def _mapped(file: str, line: int) -> tuple[str, int, int] | None:
     """File, line and column of the user's statement for a line of rewritten code."""
     from paddle.jit.dy2static.origin_info import global_origin_info_map
 
-    found = global_origin_info_map.get((file, line))
-    if found is None or not is_users(found.location.filepath):
+    origin_info = global_origin_info_map.get((file, line))
+    if origin_info is None or not is_users(origin_info.location.filepath):
         return None
-    return found.location.filepath, found.location.lineno, found.location.col_offset
+    return origin_info.location.filepath, origin_info.location.lineno, origin_info.location.col_offset
 
 
 def _position(frame: FrameType) -> Span | None:

@@ -30,7 +30,7 @@ class TakenBranches:
 
     @classmethod
     def of(cls, layer: Any) -> TakenBranches:
-        """For a model, whose sublayers are told apart at each site."""
+        """For a model, whose sublayers are distinguished at each site."""
         return cls({id(part): name for name, part in layer.named_sublayers(include_self=True)})
 
     def add(self, site: Site, layer: str, outcome: int) -> None:
@@ -66,10 +66,10 @@ def following(taken: TakenBranches) -> Iterator[None]:
 
 def follower(taken: TakenBranches, frame: FrameType) -> Callable[[FrameType, str, Any], Any] | None:
     """The trace function for a frame of the user's code with branches; None for any other frame."""
-    found, table = _parts(frame.f_code)
-    if not found:
+    branches, table = _parts(frame.f_code)
+    if not branches:
         return None
-    frame.f_trace = traced = _Follower(taken, taken.layer(frame), found, table)
+    frame.f_trace = traced = _Follower(taken, taken.layer(frame), branches, table)
     frame.f_trace_opcodes = True  # after f_trace: else Python 3.13 begins with the next call
     return traced
 
@@ -88,29 +88,29 @@ def _parts(code: CodeType) -> _Parts:
 class _Follower:
     """Traces one frame by instruction; a condition is decided when the next instruction is not part of it."""
 
-    def __init__(self, taken: TakenBranches, layer: str, found: list[Branch], table: list[tuple[int, ...] | None]) -> None:
-        self._taken, self._layer, self._branches, self._table = taken, layer, found, table
-        self._outside = (OUTSIDE,) * len(found)
+    def __init__(self, taken: TakenBranches, layer: str, branches: list[Branch], table: list[tuple[int, ...] | None]) -> None:
+        self._taken, self._layer, self._branches, self._table = taken, layer, branches, table
+        self._outside = (OUTSIDE,) * len(branches)
         self._last: tuple[int, ...] | None = self._outside
-        self._rounds = [0] * len(found)
+        self._rounds = [0] * len(branches)
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> _Follower:
         if event == "opcode":
-            here = self._table[frame.f_lasti // 2]
-            if here is not None and here != self._last:
-                self._move(here)
+            position = self._table[frame.f_lasti // 2]
+            if position is not None and position != self._last:
+                self._move(position)
         elif event == "return":
             self._move(self._outside)
         elif event == "exception" and argument[0] is not StopIteration:
             self._last = None  # a site that is left now was not decided
         return self
 
-    def _move(self, here: tuple[int, ...]) -> None:
+    def _move(self, position: tuple[int, ...]) -> None:
         if self._last is not None:
-            for index, (before, after) in enumerate(zip(self._last, here, strict=True)):
+            for index, (before, after) in enumerate(zip(self._last, position, strict=True)):
                 if before != after:
                     self._pass(index, before, after)
-        self._last = here
+        self._last = position
 
     def _pass(self, index: int, before: int, after: int) -> None:
         site = self._branches[index].site

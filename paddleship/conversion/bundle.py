@@ -32,9 +32,9 @@ class Packer:
         """Copy code and weights. Raises CandidateError."""
         if self.source_model.code is None:
             raise CandidateError("the folder of the model's code is unknown here")
-        for file, place in sources(self.source_model.code).items():
-            (target / CODE / place).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target / CODE / place)
+        for file, relative_path in sources(self.source_model.code).items():
+            (target / CODE / relative_path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target / CODE / relative_path)
         shutil.copyfile(self.source_model.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
 
     def describe(self, candidate: Candidate) -> Candidate:
@@ -68,10 +68,10 @@ def sources(code: Code) -> dict[Path, Path]:
             f"code.watch {code.watch!r} is not below code.root {code.root!r}, so its copy could not be imported: set code.root to a "
             "folder above it"
         )
-    found = {file: file.relative_to(root) for file in ([watched] if watched.is_file() else _python(watched))}
-    if not found:
+    files = {file: file.relative_to(root) for file in ([watched] if watched.is_file() else _python(watched))}
+    if not files:
         raise CandidateError(f"code.watch {code.watch!r} holds no Python file: set it to the package of model.factory")
-    return found
+    return files
 
 
 def _python(folder: Path) -> Iterator[Path]:

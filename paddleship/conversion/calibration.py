@@ -21,12 +21,12 @@ def batches(prepared: Path, *, count: int) -> list[Batch]:
     return [preprocess.collate(examples[start : start + _BATCH]) for start in range(0, len(examples), _BATCH)]
 
 
-def fitting(given: Sequence[Batch], specs: Sequence[TensorSpec], fixed: Mapping[str, int]) -> list[Batch]:
+def fitting(batches: Sequence[Batch], specs: Sequence[TensorSpec], fixed: Mapping[str, int]) -> list[Batch]:
     """The batches that fit a program of fixed sizes, padded to them; larger batches are split into rows."""
     if not fixed:
-        return list(given)
+        return list(batches)
     first = specs[0]
-    rows = [{name: array[row : row + 1] for name, array in batch.items()} for batch in given for row in range(len(batch[first.name]))]
+    rows = [{name: array[row : row + 1] for name, array in batch.items()} for batch in batches for row in range(len(batch[first.name]))]
     return [
         {spec.name: bucketed.pad(row[spec.name], spec, fixed) for spec in specs}
         for row in rows

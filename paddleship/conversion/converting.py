@@ -99,15 +99,15 @@ class Converter:
 
     def _fill(self, made: Candidate, folder: Path) -> Candidate:
         """Write the candidate's files into `folder`. Returns the candidate with its completed description."""
-        words = f"the conversion to {made.name}"
+        task = f"the conversion to {made.name}"
         kind, runtime = registry.kinds()[made.name], registry.of(made.name)
         if runtime.source == "eager":
             packer = bundle.Packer(self._eager("what ships is the eager model itself"))
             described = packer.describe(made)
-            isolate.run(words, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
+            isolate.run(task, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
             return described
         source = self._exported if runtime.source == "program" else self._converted()
-        self._each(words, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
+        self._each(task, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
         return made
 
     def _eager(self, why: str) -> SourceModel:
@@ -137,14 +137,14 @@ class Converter:
         return re_export.ReExporter(self._eager(f"Paddle can {verb} only the eager model itself"), self._base.inputs, sizes, change, verb)
 
     def _each(
-        self, words: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path, *, calibrated: bool = False
+        self, task: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path, *, calibrated: bool = False
     ) -> None:
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
             maker = maker_of(sizes)
             batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
-            isolate.run(words, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
+            isolate.run(task, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
 
     def _try(self, made: Candidate, folder: Path) -> None:
         load: isolate.Factory = (runtimes.load, (folder,))

@@ -74,7 +74,7 @@ def export(
     raise type(first)("; ".join([str(first), *others]))
 
 
-_UNUSED = "is not involved in the target_vars calculation"  # Paddle's words
+_UNUSED = "is not involved in the target_vars calculation"  # Paddle's message
 
 
 class SavedProgram(NamedTuple):
@@ -230,19 +230,19 @@ def _leave_to_python(layer: Any, skip: Sequence[str]) -> None:
         parts[name].forward = paddle.jit.not_to_static(parts[name].forward)
 
 
-def convert_layer(layer: Any, folder: Path, given: Sequence[Any]) -> tuple[dict[str, int | str], dict[str, Any]]:
+def convert_layer(layer: Any, folder: Path, arguments: Sequence[Any]) -> tuple[dict[str, int | str], dict[str, Any]]:
     """Convert a layer in evaluation mode and save it as `model` in `folder`. Returns the sources of its outputs, and constants.
 
-    `given` are the arguments of forward, with a TensorSpec in place of each tensor. Raises Paddle's own errors.
+    `arguments` are those of forward, with a TensorSpec in place of each tensor. Raises Paddle's own errors.
     """
     import paddle
 
-    static = building.to_static(layer, given)
+    static = building.to_static(layer, arguments)
     program = static.forward.concrete_program
     result = program.outputs[0] if len(program.outputs) == 1 else program.outputs
     tree, named = describe(result, lambda value: isinstance(value, paddle.pir.Value))
-    sources, kept = _trace_outputs(named, program.outputs)
-    paddle.jit.save(static, str(folder / "model"), **kept)
+    sources, options = _trace_outputs(named, program.outputs)
+    paddle.jit.save(static, str(folder / "model"), **options)
     return sources, structure.constants(tree)
 
 
@@ -258,15 +258,15 @@ def _trace_outputs(named: Mapping[str, Any], outputs: Any) -> tuple[dict[str, in
     for value in paddle.utils.flatten(outputs):
         if isinstance(value, paddle.pir.Value) and not any(value.is_same(other) for other in distinct):
             distinct.append(value)
-    passed = {place: _input_name(value) for place, value in enumerate(distinct)}
-    kept = [place for place, name in passed.items() if name is None]
-    if not kept:
+    passed = {position: _input_name(value) for position, value in enumerate(distinct)}
+    returned = [position for position, name in passed.items() if name is None]
+    if not returned:
         raise OutputError("forward computes nothing (its outputs are its inputs): return what the server should answer")
     sources: dict[str, int | str] = {}
     for name, value in named.items():
-        place = next(index for index, other in enumerate(distinct) if value.is_same(other))
-        sources[name] = passed[place] or kept.index(place)
-    return sources, {} if len(kept) == len(distinct) else {"output_spec": kept}
+        position = next(index for index, other in enumerate(distinct) if value.is_same(other))
+        sources[name] = passed[position] or returned.index(position)
+    return sources, {} if len(returned) == len(distinct) else {"output_spec": returned}
 
 
 def _input_name(value: Any) -> str | None:

@@ -23,16 +23,16 @@ def forbid() -> None:
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
     if event not in _EVENTS:
         return
-    words = list(_words(arguments))
-    if _INSTALLERS.intersection(word.rpartition("/")[2] for word in words):
-        raise CandidateError(f"`{' '.join(words)[:200]}` would install packages at run time: install what is missing beforehand")
+    texts = list(_strings(arguments))
+    if _INSTALLERS.intersection(text.rpartition("/")[2] for text in texts):
+        raise CandidateError(f"`{' '.join(texts)[:200]}` would install packages at run time: install what is missing beforehand")
 
 
-def _words(value: Any) -> Iterator[str]:
+def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, bytes):
         value = value.decode(errors="replace")
     if isinstance(value, str):
         yield from value.split()
     elif isinstance(value, list | tuple):
         for part in value:
-            yield from _words(part)
+            yield from _strings(part)

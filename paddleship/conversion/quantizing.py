@@ -45,7 +45,7 @@ def static(source: Path, target: Path, batches: Sequence[Batch]) -> None:
         quantization.quantize_static(
             prepared,
             target / "model.onnx",
-            _reader([{name: batch[name] for name in names} for batch in _given(batches)]),
+            _reader([{name: batch[name] for name in names} for batch in _require_batches(batches)]),
             quant_format=quantization.QuantFormat.QDQ,
             per_channel=True,
             reduce_range=True,
@@ -68,13 +68,13 @@ def openvino(source: Path, target: Path, batches: Sequence[Batch]) -> None:
     ov = door.module()
     import nncf
 
-    given = _given(batches)
+    samples = _require_batches(batches)
     model = ov.Core().read_model(str(source / "model.onnx"))
     _require((operator.get_type_name() for operator in model.get_ordered_ops()), _HEAVY)
-    names = [next(name for name in given[0] if name in port.names) for port in model.inputs]
-    dataset = nncf.Dataset([[batch[name] for name in names] for batch in given])
+    names = [next(name for name in samples[0] if name in port.names) for port in model.inputs]
+    dataset = nncf.Dataset([[batch[name] for name in names] for batch in samples])
     seven_bits = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)
-    made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(given), advanced_parameters=seven_bits)
+    made = nncf.quantize(model, dataset, target_device=nncf.TargetDevice.CPU, subset_size=len(samples), advanced_parameters=seven_bits)
     ov.save_model(made, str(target / "model.xml"), compress_to_fp16=False)
 
 
@@ -94,7 +94,7 @@ def _dynamic(source: Path, target: Path, *, per_channel: bool) -> None:
     _require_quantised(target / "model.onnx", _DYNAMIC)
 
 
-def _given(batches: Sequence[Batch]) -> Sequence[Batch]:
+def _require_batches(batches: Sequence[Batch]) -> Sequence[Batch]:
     if not batches:
         raise CandidateError("no row of the training part fits this program, so there is nothing to calibrate with")
     return batches

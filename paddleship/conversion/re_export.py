@@ -45,7 +45,7 @@ class ReExporter:
         except CandidateError:
             raise
         except Exception as failure:
-            words = " ".join(str(failure).split())
-            if "data[i] >= 0, but received data[i]:-1" in words:
-                words = "it takes no dynamic dimension, such as the batch"
-            raise CandidateError(f"Paddle {paddle.__version__} cannot {self.verb} this model and export it: {words[-300:]}") from None
+            reason = " ".join(str(failure).split())
+            if "data[i] >= 0, but received data[i]:-1" in reason:
+                reason = "it takes no dynamic dimension, such as the batch"
+            raise CandidateError(f"Paddle {paddle.__version__} cannot {self.verb} this model and export it: {reason[-300:]}") from None

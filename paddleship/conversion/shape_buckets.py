@@ -47,9 +47,9 @@ def fixed(specs: Sequence[TensorSpec], sizes: Mapping[str, int]) -> tuple[Tensor
 def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str, obstacle: str | None) -> Finding:
     """What was tried, why, and what it costs the user, or why it did not work either."""
     names = list(programs[0].sizes)
-    words = "; ".join(f"{name} is {', '.join(map(str, sorted({program.sizes[name] for program in programs})))}" for name in names)
+    fixed_sizes = "; ".join(f"{name} is {', '.join(map(str, sorted({program.sizes[name] for program in programs})))}" for name in names)
     if obstacle:
-        return Finding("fewer-dimensions", "note", f"with fixed sizes ({words}) it fails as well: {obstacle}")
+        return Finding("fewer-dimensions", "note", f"with fixed sizes ({fixed_sizes}) it fails as well: {obstacle}")
     batch = str(specs[0].shape[0])
     cost = ["smaller inputs are padded to the next size and take its time"]
     if others := [name for name in names if name != batch]:
@@ -57,4 +57,6 @@ def price(programs: Sequence[Program], specs: Sequence[TensorSpec], reason: str,
     if batch in names:
         cost.append("larger batches are answered in parts")
     advice = "make the dimension work dynamically, or set the sizes in export.buckets"
-    return Finding("fewer-dimensions", "warning", f"sizes are fixed ({words}), because {reason}. {'; '.join(cost).capitalize()}", advice)
+    return Finding(
+        "fewer-dimensions", "warning", f"sizes are fixed ({fixed_sizes}), because {reason}. {'; '.join(cost).capitalize()}", advice
+    )

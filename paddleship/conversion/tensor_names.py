@@ -14,12 +14,12 @@ FILE = "parameters.json"
 
 def collect(layer: Any) -> dict[str, str]:
     """The program's name of every tensor of a layer, by its key in the state dict, otherwise by the path of its attribute."""
-    found = {
+    names = {
         f"{path}.{name}" if path else name: tensor.name
         for path, part in layer.named_sublayers(include_self=True)
         for name, tensor in _attributes(part)
     }
-    return found | {key: tensor.name for key, tensor in layer.state_dict().items()}
+    return names | {key: tensor.name for key, tensor in layer.state_dict().items()}
 
 
 def write(folder: Path, names: Mapping[str, str]) -> None:

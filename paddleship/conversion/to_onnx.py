@@ -59,10 +59,10 @@ def convert(exported: Path, target: Path) -> None:
 
 def unknown(program: Mapping[str, Any]) -> list[str]:
     """Paddle operators that paddle2onnx has no converter for, by the names in its library; prefixes of others are never reported."""
-    found = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
-    if found is None or found.origin is None:
+    spec = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
+    if spec is None or spec.origin is None:
         return []
-    library = Path(found.origin).read_bytes()
+    library = Path(spec.origin).read_bytes()
     converters = " ".join(sorted({name.decode().replace("_", "") for name in _CONVERTER.findall(library)}))
     operators = {operator["#"] for block in pir.blocks(program) for operator in block["ops"]}
     names = {name.removeprefix("1.").rstrip("_") for name in operators if name.startswith("1.")}

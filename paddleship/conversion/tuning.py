@@ -41,8 +41,8 @@ class Trial:
     reason: str = ""
 
     def __str__(self) -> str:
-        found = self.reason or ("no time left" if self.median_ms is None else f"{self.median_ms:.4g} ms ± {self.spread_ms or 0:.2g}")
-        return f"{self.setting}={self.value}: {found}"
+        result = self.reason or ("no time left" if self.median_ms is None else f"{self.median_ms:.4g} ms ± {self.spread_ms or 0:.2g}")
+        return f"{self.setting}={self.value}: {result}"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,8 @@ def tune(folder: Path, batches: Sequence[Batch], *, seconds: float, timeout_s: f
         environment = threads(tuned.candidate.threads)
         with Isolated(tuned.candidate.name, TuningWorker, folder, list(batches), timeout_s=timeout_s, environment=environment) as worker:
             left_s = seconds
-            for place, (setting, values) in enumerate(alternatives):
-                tuned, spent_s = _decide(worker, tuned, setting, values, share_s=left_s / (len(alternatives) - place))
+            for index, (setting, values) in enumerate(alternatives):
+                tuned, spent_s = _decide(worker, tuned, setting, values, share_s=left_s / (len(alternatives) - index))
                 left_s -= spent_s
     except CandidateError as error:
         return replace(tuned, trials=[*tuned.trials, Trial("tuning", "stopped", reason=str(error))])
@@ -86,8 +86,8 @@ class TuningWorker:
     def prepare(self, key: str, options: Mapping[str, Any], thread_count: int) -> float:
         """Load with these settings and answer every batch once. Returns the seconds for a second answer to the last batch."""
         self._loaded[key] = runtimes.load(self._folder, options=options, thread_count=thread_count)
-        for place in range(len(self._batches)):
-            self.measure(key, place, 0)
+        for index in range(len(self._batches)):
+            self.measure(key, index, 0)
         return self.measure(key, len(self._batches) - 1, 0) / 1000
 
     def compare(self, key: str, other: str) -> None:
@@ -132,9 +132,9 @@ def _decide(worker: Isolated, tuned: Tuned, setting: str, values: Sequence[Any],
     rounds = min(_ROUNDS, int(share_s / max(sum(costs.values()), 1e-9)))
     samples: dict[Any, list[float]] = {value: [] for value in costs}
     if rounds >= _FEWEST:
-        for place in range(rounds):
+        for index in range(rounds):
             for value in costs:
-                samples[value].append(worker.call("measure", str(value), place, share_s / rounds / len(costs) - costs[value]))
+                samples[value].append(worker.call("measure", str(value), index, share_s / rounds / len(costs) - costs[value]))
     worker.call("forget")
     trials = [Trial(setting, value, *_summary(samples.get(value, [])), refused.get(value, "")) for value in values]
     chosen = best(trials)

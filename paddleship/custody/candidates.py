@@ -18,30 +18,30 @@ from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.spec import TensorSpec
 
 
-def require(what: str, found: str, expected: str | None, *, by: str, again: str) -> None:
+def require(what: str, digest: str, expected: str | None, *, by: str, again: str) -> None:
     """Raise CandidateError, with both digests, if they differ; `by` is the stage that recorded `expected`."""
-    if found != expected:
+    if digest != expected:
         noted = f"{by} recorded none of that name" if expected is None else f"{by} recorded {expected[:12]}"
         raise CandidateError(
-            f"{what} has the digest {found[:12]}, but {noted}: it was replaced or made again; run `paddleship run --again {again}`"
+            f"{what} has the digest {digest[:12]}, but {noted}: it was replaced or made again; run `paddleship run --again {again}`"
         )
 
 
 def load(params: Params, name: str) -> Candidate:
-    """The candidate in the folder of that name. Raises CandidateError for another one in its place, or a changed file."""
+    """The candidate in the folder of that name. Raises CandidateError if it holds another candidate, or a changed file."""
     read(params, name)
     return Candidate.load(Path(params.paths.candidates) / name)
 
 
 def read(params: Params, name: str) -> Candidate:
-    """The same without checking its files."""
+    """As `load`, without checking its files."""
     folder = Path(params.paths.candidates) / name
-    found = Candidate.read(folder)
-    if found.name != name:
+    candidate = Candidate.read(folder)
+    if candidate.name != name:
         raise CandidateError(
-            f"{str(folder)!r} holds the candidate {found.name!r}, not {name!r}: it was replaced; run `paddleship run --again optimize`"
+            f"{str(folder)!r} holds the candidate {candidate.name!r}, not {name!r}: it was replaced; run `paddleship run --again optimize`"
         )
-    return found
+    return candidate
 
 
 def require_proven(candidate: Candidate, proven: Mapping[str, Mapping[str, Any]]) -> None:
@@ -79,7 +79,7 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
             f"the candidate {name!r} has {candidate.threads} threads, but optimize.threads is {params.optimize.threads}: "
             "run `dvc repro export optimize`"
         )
-    for claim, (said, expected, source) in claims.items():
-        if said != expected:
-            says, wanted = show_both(said, expected)
+    for claim, (stated, expected, source) in claims.items():
+        if stated != expected:
+            says, wanted = show_both(stated, expected)
             raise CandidateError(f"the candidate {name!r} has {claim} {says}, but {source} says {wanted}: run `dvc repro export optimize`")

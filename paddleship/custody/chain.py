@@ -59,7 +59,7 @@ def begin(params: Params, stage: str, *, versions: Mapping[str, str] | None = No
 
 
 def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
-    """Raise BadInput if an out does not name all that its stage reads, or was made from another one than is there or than another was."""
+    """Raise BadInput if an out does not name all that its stage reads, or disagrees about it with what is there now or with another out."""
     digests = {stage: (seal.digest, stage) for stage, seal in read.items()}
     for stage, seal in read.items():
         if (named := set(seal.inputs)) != (needed := set(LINKS[stage].inputs)):
@@ -70,9 +70,9 @@ def _require_one_chain(read: Mapping[str, Seal], params: Params) -> None:
             known, source = digests.setdefault(before, (digest, stage))
             if digest != known:
                 folder, other = (str(LINKS[name].folder(params)) for name in (stage, before))
-                there = "is there now" if source == before else f"{str(LINKS[source].folder(params))!r} was made from"
+                state = "is there now" if source == before else f"{str(LINKS[source].folder(params))!r} was made from"
                 raise BadInput(
-                    f"{folder!r} was made from another {other!r} than {there}: {before} ran again, or a file was replaced; "
+                    f"{folder!r} was made from another {other!r} than {state}: {before} ran again, or a file was replaced; "
                     f"run `paddleship run --again {stage}`"
                 )
 

@@ -8,7 +8,7 @@ _SHOWN = 80
 
 
 def show_both(one: Any, two: Any) -> tuple[str, str]:
-    """Two values that differ, cut so that the difference is in what is left."""
+    """Two values that differ, truncated so that the difference stays visible."""
     texts = [repr(list(value) if isinstance(value, tuple) else value) for value in (one, two)]
     common = next((index for index, pair in enumerate(zip(*texts, strict=False)) if pair[0] != pair[1]), min(map(len, texts)))
     start = max(0, common - _SHOWN // 2) if common >= _SHOWN else 0

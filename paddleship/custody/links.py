@@ -35,13 +35,13 @@ class Link:
     def values(self, params: Params) -> dict[str, Any]:
         """The values of its params, by dotted key."""
         every: dict[str, Any] = params.model_dump(mode="json")
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key in self.params:
             value = every
             for part in key.split("."):
                 value = value[part]
-            found |= {f"{key}.{name}": one for name, one in value.items()} if key in every and isinstance(value, dict) else {key: value}
-        return {key: value for key, value in found.items() if key not in self.except_for}
+            values |= {f"{key}.{name}": one for name, one in value.items()} if key in every and isinstance(value, dict) else {key: value}
+        return {key: value for key, value in values.items() if key not in self.except_for}
 
 
 _FAIL_ON = "verify.fail_on"  # findings that are errors, of every stage but accept

@@ -56,8 +56,8 @@ def read(folder: Path, stage: str) -> Seal:
     except (AttributeError, TypeError) as error:
         raise BadInput(f"{folder / FILE} is no seal ({error}): {again}") from None
     if (seal.schema_version, seal.stage) != (SCHEMA_VERSION, stage):
-        found = f"schema version {seal.schema_version!r} and stage {seal.stage!r}"
-        raise BadInput(f"{folder / FILE} has {found}, this paddleship reads version {SCHEMA_VERSION} of {stage!r}: {again}")
+        actual = f"schema version {seal.schema_version!r} and stage {seal.stage!r}"
+        raise BadInput(f"{folder / FILE} has {actual}, this paddleship reads version {SCHEMA_VERSION} of {stage!r}: {again}")
     if values.get(_OWN) != seal.digest:
         raise BadInput(f"{folder / FILE} was edited: its content has another digest than {stage} wrote; {again}")
     now = contents(folder)

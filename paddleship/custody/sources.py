@@ -55,18 +55,18 @@ def copy(code: Code, target: Path, *, max_bytes: int) -> bool:
         return False
     origin = root if watched.is_relative_to(root) else watched.parent
     for path in files:
-        place = target / path.relative_to(origin)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, place)
+        destination = target / path.relative_to(origin)
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, destination)
     return True
 
 
-def _files(place: Path) -> Iterator[Path]:
+def _files(root: Path) -> Iterator[Path]:
     """The file, or every file below the folder except hidden and compiled files."""
-    if place.is_file():
-        yield place
-    elif place.is_dir():
-        for path in sorted(place.rglob("*")):
-            parts = path.relative_to(place).parts
+    if root.is_file():
+        yield root
+    elif root.is_dir():
+        for path in sorted(root.rglob("*")):
+            parts = path.relative_to(root).parts
             if path.is_file() and not any(part.startswith(".") or part == "__pycache__" for part in parts):
                 yield path

@@ -61,8 +61,8 @@ class ClassLabels:
 
     def _require_ids(self, number: int, value: Any) -> None:
         truth = np.asarray(value).dtype.kind == "b"
-        meant = ((place, name, _number(name, truth=truth)) for place, name in enumerate(self._classes))
-        odd = next(((place, name) for place, name, found in meant if found not in (None, place)), None)
+        meant = ((index, name, _number(name, truth=truth)) for index, name in enumerate(self._classes))
+        odd = next(((index, name) for index, name, parsed in meant if parsed not in (None, index)), None)
         if odd is None:
             return
         kind = "a truth value" if truth else "a number"

@@ -46,10 +46,10 @@ def require_same_code(stored: Mapping[str, Any]) -> None:
     """Raise DataError if the code of a kind from a user's package changed since the data was prepared."""
     for name, entry in inputs_of(stored).items():
         point = registry.registered(entry["kind"]).entry_point if CODE in entry else None
-        if point is not None and (found := discovery.code_sha256(point)) != entry[CODE]:
+        if point is not None and (digest := discovery.code_sha256(point)) != entry[CODE]:
             raise DataError(
                 f"the code of the preprocess kind {entry['kind']!r} of input {name!r} changed since the data was prepared (sha256 "
-                f"{found[:12]}, expected {entry[CODE][:12]}): run `paddleship run --again prepare`"
+                f"{digest[:12]}, expected {entry[CODE][:12]}): run `paddleship run --again prepare`"
             )
 
 

@@ -73,9 +73,9 @@ class NearRepeats:
 
 def find(train: Columns, held: Columns) -> NearRepeats:
     """Compare the same columns of two parts, row by row."""
-    found = _find(train, held)
-    shown = [{"held_out": _show(held, one), "training": _show(train, other)} for one, other in list(found.pairs.items())[:_EXAMPLES]]
-    return replace(found, examples=shown)
+    repeats = _find(train, held)
+    shown = [{"held_out": _show(held, one), "training": _show(train, other)} for one, other in list(repeats.pairs.items())[:_EXAMPLES]]
+    return replace(repeats, examples=shown)
 
 
 def _show(part: Columns, row: int) -> str:
@@ -91,10 +91,10 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
         parts = _Texts.of(train, held, texts)
         if parts is None:
             return NearRepeats(why="the texts use so few different letters that unrelated texts look similar")
-        found = parts.pairs()
+        repeats = parts.pairs()
         if numbers:
-            found = _near_in_numbers(found, train, held, numbers)
-        return found
+            repeats = _near_in_numbers(repeats, train, held, numbers)
+        return repeats
     chosen = [_spread(size, _NUMBERS // _PROBES) for size in sizes]
     keys = _Numbers(train, chosen[0])
     if keys.by_chance(train, chosen[0]) > _CHANCE:
@@ -108,10 +108,10 @@ def _find(train: Columns, held: Columns) -> NearRepeats:
     return NearRepeats(dict(sorted(pairs.items())), (len(chosen[0]), len(chosen[1])))
 
 
-def _near_in_numbers(found: NearRepeats, train: Columns, held: Columns, names: Sequence[str]) -> NearRepeats:
+def _near_in_numbers(repeats: NearRepeats, train: Columns, held: Columns, names: Sequence[str]) -> NearRepeats:
     """The pairs with similar texts that have similar numbers too."""
     keys = _Numbers({name: train[name] for name in names}, _spread(len(train[names[0]]), _NUMBERS // _PROBES))
-    return NearRepeats({one: other for one, other in found.pairs.items() if keys.near(held, one, train, other)}, found.compared)
+    return NearRepeats({one: other for one, other in repeats.pairs.items() if keys.near(held, one, train, other)}, repeats.compared)
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -151,7 +151,7 @@ class _Texts:
         known = self.grams[: self.starts[count]]
         order = np.argsort(known, kind="stable")
         index = _Index(known[order], np.repeat(np.arange(count), sizes[:count])[order])
-        found: dict[int, int] = {}
+        repeats: dict[int, int] = {}
         looks = compared = 0
         for held in (count + np.random.default_rng(0).permutation(len(sizes) - count)).tolist():
             if looks > _LOOKS:
@@ -162,8 +162,8 @@ class _Texts:
             looks, compared = looks + len(rows) + len(asked), compared + 1
             candidates = np.flatnonzero(np.bincount(rows, minlength=count) >= len(asked) - spare)
             if (near := self._nearest(held, candidates)) is not None:
-                found[self.rows[1][held - count]] = self.rows[0][near]
-        return NearRepeats(dict(sorted(found.items())), (count, compared))
+                repeats[self.rows[1][held - count]] = self.rows[0][near]
+        return NearRepeats(dict(sorted(repeats.items())), (count, compared))
 
     def _nearest(self, held: int, candidates: Array) -> int | None:
         """The first of these training rows that is similar to the held-out row; None if none is."""
@@ -282,13 +282,13 @@ class _Numbers:
         for name in self._names:
             values = [self._rounded(name, np.asarray(train[name][row]), 0.0) for row in sample]
             if len({value.shape for value in values}) == 1:
-                expected *= float(np.prod([_alike(column) for column in np.stack(values).T]))
+                expected *= float(np.prod([_equal_probability(column) for column in np.stack(values).T]))
             else:
-                expected *= _alike(np.concatenate(values)) ** float(np.median([value.size for value in values]))
+                expected *= _equal_probability(np.concatenate(values)) ** float(np.median([value.size for value in values]))
         return expected
 
 
-def _alike(values: Array) -> float:
+def _equal_probability(values: Array) -> float:
     """The probability that two of these values are equal."""
     counts = np.unique(values, return_counts=True)[1].astype(float)
     pairs = len(values) * (len(values) - 1) or 1

@@ -23,8 +23,8 @@ _COMMON = 0.005  # share of training rows from which a value has a bin of its ow
 def make(features: Features, examples: Sequence[Example]) -> dict[str, Any]:
     """Bins and counts of every feature of the training rows. The same rows in any order give the same profile."""
     table = np.array([features.of(example) for example in examples], np.float64).reshape(len(examples), len(features.names))
-    found = [_of_feature(name, np.sort(table[:, place])) for place, name in enumerate(features.names)]
-    return {"rows": len(examples), "features": found, "left_out": list(features.left_out)}
+    profiles = [_of_feature(name, np.sort(table[:, column])) for column, name in enumerate(features.names)]
+    return {"rows": len(examples), "features": profiles, "left_out": list(features.left_out)}
 
 
 def write(profile: dict[str, Any], folder: Path) -> None:
@@ -48,5 +48,5 @@ def _of_feature(name: str, values: np.ndarray[Any, Any]) -> dict[str, Any]:
     else:
         cuts = np.unique(np.quantile(values, np.arange(1, _BINS) / _BINS, method="lower"))
         bins = Bins(name, float(values[0]), float(values[-1]), tuple(float(cut) for cut in cuts if cut < values[-1]))
-    placed = np.bincount([bins.index(float(value)) for value in values], minlength=len(bins))
-    return {**bins.to_dict(), "counts": placed.tolist()}
+    bin_counts = np.bincount([bins.index(float(value)) for value in values], minlength=len(bins))
+    return {**bins.to_dict(), "counts": bin_counts.tolist()}

@@ -29,17 +29,17 @@ def _values(one: InputEncoder, columns: Columns) -> list[Any]:
 
 
 def _sizes(name: str, model: Model, preprocess: Preprocess, columns: Columns) -> Dimension:
-    found: dict[Dimension, str] = {}
+    rules: dict[Dimension, str] = {}
     for one in preprocess.encoders:
         for axis in (axis for axis, size in enumerate(one.spec.shape[1:]) if size == name):
-            found.setdefault(one.sizes(axis, _values(one, columns)), one.spec.name)
-    if len(found) > 1:
-        (rule, first), (other, second) = list(found.items())[:2]
+            rules.setdefault(one.sizes(axis, _values(one, columns)), one.spec.name)
+    if len(rules) > 1:
+        (rule, first), (other, second) = list(rules.items())[:2]
         raise DataError(
             f"inputs {first!r} and {second!r} share the dimension {name!r}, and have the sizes {rule} and {other}: name the dimensions "
             "differently in model.inputs"
         )
-    rule, declared = next(iter(found)), model.dimensions.get(name)
+    rule, declared = next(iter(rules)), model.dimensions.get(name)
     if declared is None:
         return rule
     return Dimension(name, declared.low or rule.low, declared.high or rule.high, declared.multiple_of)

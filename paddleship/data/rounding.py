@@ -45,9 +45,9 @@ class RoundedColumn:
         return 1 - self.after / self.before
 
     def __str__(self) -> str:
-        place = f" (position {self.position})" if self.position is not None else ""
+        position = f" (position {self.position})" if self.position is not None else ""
         return (
-            f"column {self.column!r}{place} has {self.before:,} different values, of which {self.dtype} keeps {self.after:,}: at "
+            f"column {self.column!r}{position} has {self.before:,} different values, of which {self.dtype} keeps {self.after:,}: at "
             f"{self.largest:.4g}, its values are {self.spacing:,.6g} apart"
         )
 
@@ -104,8 +104,8 @@ class RoundingCounter:
         return changed
 
     def result(self, different: int, left: int) -> Rounding:
-        found = [column for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
-        return Rounding(different, different - left, tuple(found))
+        columns = [column for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
+        return Rounding(different, different - left, tuple(columns))
 
 
 def _columns(name: str, pairs: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> list[RoundedColumn]:
@@ -113,11 +113,11 @@ def _columns(name: str, pairs: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[A
     lists = pairs[0][0].ndim == 1 and len({read.shape for read, _ in pairs}) == 1
     if not lists:
         pairs = [(read.ravel(), cast.ravel()) for read, cast in pairs]
-        found = [_column(name, None, np.concatenate([read for read, _ in pairs]), np.concatenate([cast for _, cast in pairs]))]
+        columns = [_column(name, None, np.concatenate([read for read, _ in pairs]), np.concatenate([cast for _, cast in pairs]))]
     else:
         read, cast = np.stack([read for read, _ in pairs]), np.stack([cast for _, cast in pairs])
-        found = [_column(name, place, read[:, place], cast[:, place]) for place in range(read.shape[1])]
-    return [column for column in found if column.after < column.before]
+        columns = [_column(name, position, read[:, position], cast[:, position]) for position in range(read.shape[1])]
+    return [column for column in columns if column.after < column.before]
 
 
 def _column(name: str, position: int | None, read: np.ndarray[Any, Any], cast: np.ndarray[Any, Any]) -> RoundedColumn:

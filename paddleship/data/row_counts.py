@@ -26,8 +26,8 @@ class RowCounts:
         return self.empty.total() + self.contradictory
 
     def __str__(self) -> str:
-        said = f"{self.kept:,} rows of {self.rows:,}, {self.repeated:,} repeat{'s' * (self.repeated != 1)}"
-        return f"{said} and {self.unusable:,} unusable row{'s' * (self.unusable != 1)} dropped" if self.unusable else f"{said} dropped"
+        text = f"{self.kept:,} rows of {self.rows:,}, {self.repeated:,} repeat{'s' * (self.repeated != 1)}"
+        return f"{text} and {self.unusable:,} unusable row{'s' * (self.unusable != 1)} dropped" if self.unusable else f"{text} dropped"
 
     def facts(self) -> dict[str, Any]:
         return {

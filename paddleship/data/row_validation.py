@@ -30,7 +30,7 @@ from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text
-_WORDS = {"U": "text", "b": "truth values"}
+_KIND_NAMES = {"U": "text", "b": "truth values"}
 _GIVE = "let data.reader return numbers, bools or text"
 
 
@@ -148,7 +148,7 @@ class RowValidator:
     def _one_form(self, number: int, name: str, value: Any) -> None:
         """Raise RowFault if a column holds text in one row and numbers in another, or lists of different depth."""
         array = np.asarray(value)
-        form = f"{_WORDS.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
+        form = f"{_KIND_NAMES.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
             raise RowFault(f"{where(number, name, value)}, {form}, and row {first} holds {usual}", "return one kind in all rows")

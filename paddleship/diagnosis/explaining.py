@@ -129,7 +129,7 @@ def explain(
     return Diagnosis(findings, [] if isinstance(located, str) else located.errors)
 
 
-def told_apart(findings: Sequence[Finding]) -> list[Finding]:
+def without_consequences(findings: Sequence[Finding]) -> list[Finding]:
     """The findings without repeats, and without those that follow from another: random answers also change with their batch."""
     kinds = {finding.kind for finding in findings if finding.severity == "error"}
     follows = {kind for cause, consequences in _FOLLOWS.items() if cause in kinds for kind in consequences}
@@ -145,9 +145,9 @@ def along(source_model: SourceModel, folder: Path | None, evidence: Evidence, *,
 
 
 def blame(
-    source_model: SourceModel, candidate: Candidate, evidence: Evidence, *, settings: Verify, said: str = "", say: Say = lambda _: None
+    source_model: SourceModel, candidate: Candidate, evidence: Evidence, *, settings: Verify, error: str = "", say: Say = lambda _: None
 ) -> Finding | None:
-    """The first sublayer for which the conversion fails like that of the whole candidate, with the same error text `said` but for numbers.
+    """The first sublayer for which the conversion fails like that of the whole candidate, with the same `error` except for numbers.
 
     None if each sublayer alone can be converted, or fails differently.
     """
@@ -155,7 +155,7 @@ def blame(
     if isinstance(located, str):
         return None
     dead = replay.first_dead(located.errors)
-    if dead is None or _NUMBER.sub("", said) not in _NUMBER.sub("", dead.reason):
+    if dead is None or _NUMBER.sub("", error) not in _NUMBER.sub("", dead.reason):
         return None
     return next((finding for finding in located.findings if finding.where), None)
 
@@ -164,17 +164,17 @@ def _facts(source_model: SourceModel, folder: Path | None, preprocess: Mapping[s
     """Compare the candidate's description with its files."""
     if folder is None:
         return []
-    candidate, found = Candidate.load(folder), []
+    candidate, findings = Candidate.load(folder), []
     if candidate.weights_sha256 and candidate.weights_sha256 != (now := sha256(source_model.checkpoint / building.WEIGHTS)):
         message = f"the candidate was made from the weights {candidate.weights_sha256[:12]}, the checkpoint now is {now[:12]}"
-        found.append(
+        findings.append(
             Finding("weights-differ", "error", message, "convert again from this checkpoint (in a pipeline: `dvc repro export optimize`)")
         )
     if preprocess is not None and candidate.preprocess != preprocess:
         keys = [key for key in {*candidate.preprocess, *preprocess} if candidate.preprocess.get(key) != preprocess.get(key)]
         message = f"the candidate's preprocess differs from that of the prepared data (keys: {', '.join(sorted(keys))})"
-        found.append(Finding("preprocess-differs", "error", message, "`dvc repro optimize`"))
-    return found
+        findings.append(Finding("preprocess-differs", "error", message, "`dvc repro optimize`"))
+    return findings
 
 
 def _by_chance(failed: Sequence[str]) -> bool:
@@ -198,14 +198,14 @@ def _contents(source_model: SourceModel, folder: Path | None, settings: Verify, 
         inspection.left.append(what)
         return []
     try:
-        found: list[Finding] = isolate.run(
+        findings: list[Finding] = isolate.run(
             "reading the candidate", program_contents.inspect, folder, source_model.checkpoint, timeout_s=settings.timeout_s
         )
     except BadInput as obstacle:
         inspection.left.append(f"{what} (they could not be read: {obstacle})")
         return []
-    inspection.clean += [] if found else [what]
-    return found
+    inspection.clean += [] if findings else [what]
+    return findings
 
 
 def _note_layers(located: Located, inspection: Inspection) -> None:
@@ -299,7 +299,7 @@ def _nothing(evidence: Evidence, ratios: Sequence[float], limit: float, inspecti
     if not ratios and obstacle:
         return Finding("wrong-answers", "error", f"the candidate gave no answer: {obstacle}; {inspection}", "correct this error first")
     wrong = [case.name for case, ratio in zip(evidence.cases, ratios, strict=False) if ratio > limit]
-    words = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
+    summary = f"{len(wrong)} of {len(evidence.cases)} cases are wrong ({', '.join(wrong[:4])}{' …' if len(wrong) > 4 else ''})"
     if not wrong:
-        words = "the candidate gave no answer" if not ratios else "every case passes alone, and a check over all cases fails"
-    return Finding("wrong-answers", "error", f"{words}; {inspection}", "compare the exported program with the model by hand")
+        summary = "the candidate gave no answer" if not ratios else "every case passes alone, and a check over all cases fails"
+    return Finding("wrong-answers", "error", f"{summary}; {inspection}", "compare the exported program with the model by hand")

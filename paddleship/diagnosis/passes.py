@@ -44,38 +44,38 @@ def find(folder: Path, inputs: Batch, is_right: Callable[[Arrays], bool], *, tim
             return None
         everything, essential = _names(worker, {}), set(_names(worker, _OFF)) - _ESSENTIAL
         optional = [name for name in dict.fromkeys(reversed(everything)) if name not in essential]  # a late pass is nearer to the error
-        found = smallest(optional, lambda names: cures({"without_passes": list(names)}))
+        passes = smallest(optional, lambda names: cures({"without_passes": list(names)}))
     off = "with all optimisation switched off the answers are right"
-    if not found:
+    if not passes:
         return Finding("wrong-pass", "error", f"{off}, and no single pass is to blame", "ship a candidate without this optimiser")
-    words = " and ".join(found)
-    message = f"{off}; switching off {words} alone is enough"
-    return Finding("wrong-pass", "error", message, f"ship {_without(candidate, found)}, and report it to the runtime", layer=words)
+    pass_names = " and ".join(passes)
+    message = f"{off}; switching off {pass_names} alone is enough"
+    return Finding("wrong-pass", "error", message, f"ship {_without(candidate, passes)}, and report it to the runtime", layer=pass_names)
 
 
-def _without(candidate: Candidate, found: Sequence[str]) -> str:
+def _without(candidate: Candidate, passes: Sequence[str]) -> str:
     """The candidate without these passes; None if passes cannot be named."""
-    if candidate.options.get("onednn") and candidate.precision == "float32" and all("onednn" in name for name in found):
-        return f"paddle, which is {candidate.name} without {' and '.join(found)} and all else of oneDNN"
-    return f"another candidate than {candidate.name}, since none by name leaves out {' and '.join(found)} alone"
+    if candidate.options.get("onednn") and candidate.precision == "float32" and all("onednn" in name for name in passes):
+        return f"paddle, which is {candidate.name} without {' and '.join(passes)} and all else of oneDNN"
+    return f"another candidate than {candidate.name}, since none by name leaves out {' and '.join(passes)} alone"
 
 
 def smallest(names: Sequence[str], cures: Callable[[Sequence[str]], bool]) -> list[str]:
     """A smallest set of names (at most three) that makes the answers right, by bisection; empty if there is none."""
-    found: list[str] = []
-    while len(found) < _MOST:
-        if not names or not cures([*names, *found]):
+    chosen: list[str] = []
+    while len(chosen) < _MOST:
+        if not names or not cures([*names, *chosen]):
             return []
         low, high = 0, len(names)  # names[:high] with those found so far make it right, names[:low] do not
         while high - low > 1:
             middle = (low + high) // 2
-            if cures([*names[:middle], *found]):
+            if cures([*names[:middle], *chosen]):
                 high = middle
             else:
                 low = middle
-        found.append(names[high - 1])
-        if cures(found):
-            return found
+        chosen.append(names[high - 1])
+        if cures(chosen):
+            return chosen
         names = names[: high - 1]
     return []
 
@@ -100,13 +100,13 @@ class PassWorker:
 
     def log(self, options: dict[str, Any], path: str) -> None:
         """Load the candidate, with the runtime's log of passes written to a file."""
-        kept = os.dup(1), os.dup(2)
+        copies = os.dup(1), os.dup(2)
         with Path(path).open("wb") as file:
             for stream in (1, 2):
                 os.dup2(file.fileno(), stream)
             try:
                 runtimes.load(self._folder, options={**options, "log_passes": True})
             finally:
-                for stream, copy in zip((1, 2), kept, strict=True):
+                for stream, copy in zip((1, 2), copies, strict=True):
                     os.dup2(copy, stream)
                     os.close(copy)

@@ -39,9 +39,9 @@ def draw(
 
 def undrawn(classes: Sequence[str]) -> Finding | None:
     """The legend of the classes that the picture of flipped decisions shows by number; None if their names can be drawn."""
-    _, places = fonts.for_names(classes)
-    if not places:
+    _, indices = fonts.for_names(classes)
+    if not indices:
         return None
-    named = ", ".join(f"{place} is {classes[place]!r}" for place in places[:_NAMED]) + (", …" if len(places) > _NAMED else "")
+    named = ", ".join(f"{index} is {classes[index]!r}" for index in indices[:_NAMED]) + (", …" if len(indices) > _NAMED else "")
     message = f"{FLIPS} shows classes by number, because no installed font has the letters of their names: {named}"
     return Finding("undrawn-names", "note", message, "install a font that has them, such as Debian's fonts-noto-core and fonts-noto-cjk")

@@ -37,14 +37,14 @@ def inspect(folder: Path, checkpoint: Path) -> list[Finding]:
 
     candidate = Candidate.load(folder)
     own: dict[str, Array] = load_file(checkpoint / building.WEIGHTS)
-    look = _reader(candidate)
-    if look is None:
+    reader = _reader(candidate)
+    if reader is None:
         return []
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
     for program in candidate.programs or (Program(".", {}),):
         fixed = replace(candidate, inputs=shape_buckets.fixed(candidate.inputs, program.sizes))
-        found |= {str(finding): finding for finding in look(folder / program.folder, fixed, own)}
-    return [finding for finding in found.values() if finding.kind != "dtype-differs" or candidate.precision == "float32"]
+        findings |= {str(finding): finding for finding in reader(folder / program.folder, fixed, own)}
+    return [finding for finding in findings.values() if finding.kind != "dtype-differs" or candidate.precision == "float32"]
 
 
 def _reader(candidate: Candidate) -> Callable[[Path, Candidate, Mapping[str, Array]], list[Finding]] | None:
@@ -98,8 +98,10 @@ def _trains(name: str, attrs: Mapping[str, Any]) -> bool:
 
 def _train_mode(operator: Any, held: Mapping[str, Array], own: Mapping[str, Array]) -> Finding:
     """The operator in train mode, with its layer: by the weights of the operator, otherwise by the classes that called it."""
-    given = [source.get_defining_op() for source in operator.operands_source()]
-    parameters = [held[origin.attrs()["parameter_name"]] for origin in given if origin is not None and origin.name() == "builtin.parameter"]
+    origins = [source.get_defining_op() for source in operator.operands_source()]
+    parameters = [
+        held[origin.attrs()["parameter_name"]] for origin in origins if origin is not None and origin.name() == "builtin.parameter"
+    ]
     names = [name for name, array in own.items() for held_ in parameters if array.shape == held_.shape and np.array_equal(array, held_)]
     kind = str(operator.attrs().get("struct_name", "")).strip("/") or None
     name = operator.name().removeprefix("pd_op.").rstrip("_")
@@ -116,13 +118,13 @@ def _precision(small: list[str], candidate: Candidate) -> list[Finding]:
     return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=small[0])]
 
 
-def _inputs(found: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec, ...]) -> list[Finding]:
+def _inputs(actual: Mapping[str, tuple[list[int], str]], specs: tuple[TensorSpec, ...]) -> list[Finding]:
     """Inputs of the program that differ from those that the model declares."""
     findings = []
     for spec in specs:
-        shape, dtype = found.get(spec.name, ([], ""))
+        shape, dtype = actual.get(spec.name, ([], ""))
         wanted = [-1 if size is None else size for size in spec.dynamic_shape]
-        if spec.name not in found or (shape == wanted and dtype == spec.dtype):
+        if spec.name not in actual or (shape == wanted and dtype == spec.dtype):
             continue
         where = f"input {spec.name!r} of the program is {dtype}{shape}, the candidate says {spec.dtype}{wanted}"
         if dtype != spec.dtype or len(shape) != len(wanted) or any(-1 != want != got for got, want in zip(shape, wanted, strict=True)):

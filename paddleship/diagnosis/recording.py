@@ -29,7 +29,7 @@ _STATEFUL = 1e-3  # of the scale: more than rounding, so the answer depends on m
 
 @dataclass(frozen=True)
 class TensorRef:
-    """The place of a tensor in the arguments of a call."""
+    """The position of a tensor in the arguments of a call."""
 
     index: int
 
@@ -77,7 +77,7 @@ class Recorder:
             dynamic = _dynamic(note.shapes, shapes.get(note.path))
             calls.append(replace(note.call, dynamic=dynamic, times=note.times))
             arrays: dict[str, Any] = dict(note.answered)
-            arrays |= {f"in/{index}": array for index, array in enumerate(note.given)}
+            arrays |= {f"in/{index}": array for index, array in enumerate(note.inputs)}
             np.savez(self._folder / f"{note.call.number}.npz", **arrays)  # type: ignore[arg-type, unused-ignore]
         return calls
 
@@ -96,7 +96,7 @@ class Recorder:
         with np.load(path, allow_pickle=False) as stored:
             arrays: dict[str, Any] = dict(stored)
         answered = {key: array for key, array in arrays.items() if key.startswith("out/")}
-        true = _answer(layers[call.path], call, given(arrays)) if layers is not None and call.path in layers else None
+        true = _answer(layers[call.path], call, inputs_of(arrays)) if layers is not None and call.path in layers else None
         if true is None or [f"true/{name}" for name in call.outputs] != list(true):
             true = {f"true/{name}": answered[f"out/{name}"] for name in call.outputs}  # eager float32 replaces the truth
         for name in call.outputs:
@@ -108,19 +108,19 @@ class Recorder:
         return call
 
 
-def given(arrays: Mapping[str, Any]) -> list[Any]:
+def inputs_of(arrays: Mapping[str, Any]) -> list[Any]:
     """The inputs of a call, from the arrays of its file."""
     return [arrays[f"in/{index}"] for index in range(sum(key.startswith("in/") for key in arrays))]
 
 
-def put(tree: Any, tensors: Sequence[Any]) -> Any:
+def insert_tensors(tree: Any, tensors: Sequence[Any]) -> Any:
     """Arguments with tensors in their slots."""
     if isinstance(tree, TensorRef):
         return tensors[tree.index]
     if isinstance(tree, dict):
-        return {key: put(part, tensors) for key, part in tree.items()}
+        return {key: insert_tensors(part, tensors) for key, part in tree.items()}
     if isinstance(tree, list | tuple):
-        return type(tree)(put(part, tensors) for part in tree) if type(tree) in (list, tuple) else tree
+        return type(tree)(insert_tensors(part, tensors) for part in tree) if type(tree) in (list, tuple) else tree
     return tree
 
 
@@ -129,7 +129,7 @@ class _Note:
     """The record of one run of the model."""
 
     call: Call
-    given: list[Any]
+    inputs: list[Any]
     answered: dict[str, Any]
     times: int = 1
 
@@ -139,7 +139,7 @@ class _Note:
 
     @property
     def shapes(self) -> list[Shape]:
-        return [array.shape for array in self.given]
+        return [array.shape for array in self.inputs]
 
 
 def _listen(eager: Eager, batch: Batch) -> list[_Note]:
@@ -157,11 +157,11 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
         tensors: list[Any] = []
         reason = ""
         try:
-            arguments = (_apart(tuple(args), tensors), _apart(dict(kwargs), tensors))
+            arguments = (_extract_tensors(tuple(args), tensors), _extract_tensors(dict(kwargs), tensors))
             reason = "" if tensors else "it takes no tensor"
         except TypeError as odd:
             arguments, reason = ((), {}), f"it is given a {odd}"
-        own, where = _place(layer)
+        own, where = _owner_and_line(layer)
         call = Call(len(notes), path, type(layer).__name__, own, where, parent, 1, arguments, reason=reason)
         notes[path] = _Note(call, [np.array(tensor.numpy()) for tensor in tensors], {})
 
@@ -184,7 +184,7 @@ def _listen(eager: Eager, batch: Batch) -> list[_Note]:
     return list(notes.values())
 
 
-def _apart(value: Any, tensors: list[Any]) -> Any:
+def _extract_tensors(value: Any, tensors: list[Any]) -> Any:
     """Replace each tensor in the arguments by a TensorRef, and add it to `tensors`. Raises TypeError for values that cannot be saved."""
     import paddle
 
@@ -194,13 +194,13 @@ def _apart(value: Any, tensors: list[Any]) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if type(value) in (list, tuple):
-        return type(value)(_apart(part, tensors) for part in value)
+        return type(value)(_extract_tensors(part, tensors) for part in value)
     if type(value) is dict:
-        return {key: _apart(part, tensors) for key, part in value.items()}
+        return {key: _extract_tensors(part, tensors) for key, part in value.items()}
     raise TypeError(type(value).__name__)
 
 
-def _place(layer: Any) -> tuple[bool, str | None]:
+def _owner_and_line(layer: Any) -> tuple[bool, str | None]:
     """Whether the class belongs to the user, and its line: that of its forward, or the user's line that calls it."""
     code = getattr(inspect.unwrap(type(layer).forward), "__code__", None)
     if code is not None and is_users(code.co_filename, libraries=True):
@@ -225,7 +225,7 @@ def _answer(layer: Any, call: Call, arrays: Sequence[Any]) -> Arrays | None:
     try:
         with paddle.no_grad():
             tensors = [paddle.to_tensor(array.astype("float64") if array.dtype == np.float32 else array) for array in arrays]
-            args, kwargs = put(call.arguments, tensors)
+            args, kwargs = insert_tensors(call.arguments, tensors)
             return {f"true/{name}": tensor.numpy() for name, tensor in building.name_outputs(layer(*args, **kwargs)).items()}
     except Exception:
         return None

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.config.catalogue import PROGRAM
-from paddleship.diagnosis.recording import Call, Recorder, given
+from paddleship.diagnosis.recording import Call, Recorder, inputs_of
 from paddleship.diagnosis.sublayers import ExportWorker
 from paddleship.errors import CandidateError
 from paddleship.model.eager import SourceModel
@@ -151,7 +151,7 @@ class ReplayWorker:
     def run(self, number: int, folder: str) -> Arrays:
         """Load the candidate in `folder` and run it with the inputs of sublayer `number`."""
         with np.load(self._work / f"{number}.npz", allow_pickle=False) as stored:
-            inputs = {f"x{index}": array for index, array in enumerate(given(dict(stored)))}
+            inputs = {f"x{index}": array for index, array in enumerate(inputs_of(dict(stored)))}
         return runtimes.load(self._work / folder).run(inputs)
 
 
@@ -209,22 +209,22 @@ class ReplaySetup:
         except CandidateError:
             return None
 
-    def _origin(self, call: Call, place: int, tolerance: float) -> int:
-        """The first line that is wrong among those that the line at `place` needs; lines between the two may be right."""
+    def _origin(self, call: Call, index: int, tolerance: float) -> int:
+        """The first line that is wrong among those that the line at `index` needs; lines between the two may be right."""
         while True:
-            needed: list[int] = self.exporter.call("needed", call, place)
+            needed: list[int] = self.exporter.call("needed", call, index)
             earlier = next((one for one in needed if self._wrong_after(call, one, tolerance)), None)
             if earlier is None:
-                return place
-            place = earlier
+                return index
+            index = earlier
 
-    def _wrong_after(self, call: Call, place: int, tolerance: float) -> bool:
+    def _wrong_after(self, call: Call, index: int, tolerance: float) -> bool:
         """Whether the program up to a line answers differently from Paddle without optimisation."""
-        folder = f"{call.number}-{place}"
+        folder = f"{call.number}-{index}"
         plain = replace(self.candidate, runtime=registry.of(PROGRAM).name, precision="float32", options=_PLAIN)
-        self.exporter.call("cut", call, place, plain)
+        self.exporter.call("cut", call, index, plain)
         truth = self.replayer.call("run", call.number, folder)["output"]
-        self.exporter.call("cut", call, place, self.candidate)
+        self.exporter.call("cut", call, index, self.candidate)
         try:
             self.exporter.call("become", folder, self.candidate)
             answer = self.replayer.call("run", call.number, folder)["output"]
@@ -239,8 +239,8 @@ def _compare(answer: Arrays, pairs: Sequence[tuple[str, Any, Any]]) -> tuple[flo
     for name, truth, reference in pairs:
         array = answer.get(name)
         if array is None or array.shape != reference.shape or array.dtype != reference.dtype:
-            found = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
-            return float("inf"), f"{name} is {found}, eager's is {reference.dtype}{list(reference.shape)}"
+            actual = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+            return float("inf"), f"{name} is {actual}, eager's is {reference.dtype}{list(reference.shape)}"
         if (error := differences.relative(array, differences.expected(truth, reference))) > largest:
             largest = error
             reason = "" if np.isfinite(error) else f"{name} has NaN or infinity where eager has none, or another value where eager has it"
@@ -255,8 +255,8 @@ def _findings(
     if wrong is None:
         return [no_layer(asked, candidate, limit)]
     call, children = wrong.call, [error for error in asked if error.call.parent == wrong.call.number]
-    found = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
-    message = f"{call.label} is the first whose output differs from the reference in {candidate.name}: {found}"
+    difference = wrong.reason or f"its error is {wrong.ratio:.3g} × eager's own noise"
+    message = f"{call.label} is the first whose output differs from the reference in {candidate.name}: {difference}"
     if children:
         message += f"; the {len(children)} it calls are right alone, so it is what its forward does with them"
     if call.times > 1:

@@ -13,7 +13,7 @@ import numpy as np
 
 from paddleship.conversion import to_onnx
 from paddleship.conversion.exporting import convert_layer
-from paddleship.diagnosis.recording import Call, given, put
+from paddleship.diagnosis.recording import Call, inputs_of, insert_tensors
 from paddleship.errors import CandidateError, RegistrationError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
@@ -47,7 +47,7 @@ class ExportWorker:
         specs = _specs(call, arrays)
         folder = self._folder(str(call.number))
         try:
-            sources, _ = convert_layer(_alone(self._layers[call.path], call), folder, [specs])
+            sources, _ = convert_layer(_standalone(self._layers[call.path], call), folder, [specs])
         except Exception as failure:
             raise CandidateError(explain(failure)) from None
         outputs = tuple(TensorSpec(name, str(arrays[f"out/{name}"].dtype), arrays[f"out/{name}"].shape) for name in call.outputs)
@@ -57,26 +57,26 @@ class ExportWorker:
         """The lines of the sublayer's forward in the order in which the program computes them."""
         return [where for where, _ in self._trace(call)[1]]
 
-    def needed(self, call: Call, place: int) -> list[int]:
-        """The places in `lines` of the values that the line at `place` is computed from, in program order."""
+    def needed(self, call: Call, index: int) -> list[int]:
+        """The indices in `lines` of the values that the line at `index` is computed from, in program order."""
         stops = self._trace(call)[1]
-        return _sources(stops[place][1], [value for _, value in stops[:place]])
+        return _sources(stops[index][1], [value for _, value in stops[:index]])
 
     def become(self, folder: str, candidate: Candidate) -> None:
         """Convert the exported sublayer as the candidate was converted. A converter may abort; the parent then starts a new child."""
-        place = self._work / folder
+        path = self._work / folder
         if registry.get(candidate.runtime).registration.source == "onnx":
-            to_onnx.convert(place, place)
+            to_onnx.convert(path, path)
         if maker := registry.kind_of(candidate).maker:
-            resolve(maker, key="a registration's maker", error=RegistrationError)(place, place, ())
+            resolve(maker, key="a registration's maker", error=RegistrationError)(path, path, ())
 
-    def cut(self, call: Call, place: int, candidate: Candidate) -> None:
-        """Write the program up to one of `lines` into the folder `<number>-<place>`."""
+    def cut(self, call: Call, index: int, candidate: Candidate) -> None:
+        """Write the program up to one of `lines` into the folder `<number>-<index>`."""
         import paddle
 
         static, stops = self._trace(call)
-        folder = self._folder(f"{call.number}-{place}")
-        program, value = static.forward.concrete_program, stops[place][1]
+        folder = self._folder(f"{call.number}-{index}")
+        program, value = static.forward.concrete_program, stops[index][1]
         inputs, program.inputs, program.outputs = program.inputs, _used(program, value), [value]
         try:
             paddle.jit.save(static, str(folder / "model"))
@@ -91,7 +91,7 @@ class ExportWorker:
     def _trace(self, call: Call) -> tuple[Any, list[tuple[str, Any]]]:
         if self._traced is None or self._traced[0] != call.number:
             layer = self._layers[call.path]
-            static = building.to_static(_alone(layer, call), [_specs(call, self._recorded(call))])
+            static = building.to_static(_standalone(layer, call), [_specs(call, self._recorded(call))])
             self._traced = (call.number, static, _stops(static.forward.concrete_program.main_program, layer))
         return self._traced[1:]
 
@@ -116,15 +116,15 @@ def _specs(call: Call, arrays: dict[str, Any]) -> list[TensorSpec]:
             str(array.dtype),
             tuple(f"axis{axis}" if axis in call.dynamic[index] else size for axis, size in enumerate(array.shape)),
         )
-        for index, array in enumerate(given(arrays))
+        for index, array in enumerate(inputs_of(arrays))
     ]
 
 
-def _alone(layer: Any, call: Call) -> Any:
+def _standalone(layer: Any, call: Call) -> Any:
     """A layer that takes a list of tensors and calls the sublayer with them and its other arguments."""
     import paddle
 
-    class Alone(paddle.nn.Layer):  # type: ignore[misc]
+    class Standalone(paddle.nn.Layer):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.layer = layer
@@ -135,9 +135,9 @@ def _alone(layer: Any, call: Call) -> Any:
 
     @paddle.jit.not_to_static  # type: ignore[untyped-decorator]
     def arrange(tensors: Any) -> Any:
-        return put(call.arguments, tensors)
+        return insert_tensors(call.arguments, tensors)
 
-    alone = Alone()
+    alone = Standalone()
     alone.eval()
     return alone
 
@@ -149,10 +149,10 @@ def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
     runs: list[tuple[str, list[Any]]] = []
     for operator in program.global_block().ops:
         frames = [(file, int(line)) for file, line in _FRAME.findall("\n".join(operator.callstack))]
-        place = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
-        if place is None or not any(value.is_dense_tensor_type() for value in operator.results()):
+        index = next((i for i, (file, line) in enumerate(frames) if file == code.co_filename and 0 <= line - start < len(source)), None)
+        if index is None or not any(value.is_dense_tensor_type() for value in operator.results()):
             continue
-        where = _innermost(frames[place:])
+        where = _innermost(frames[index:])
         if not runs or runs[-1][0] != where:
             runs.append((where, []))
         runs[-1][1].append(operator)
@@ -162,16 +162,16 @@ def _stops(program: Any, layer: Any) -> list[tuple[str, Any]]:
 def _results(operators: Sequence[Any]) -> list[Any]:
     """The values that these operators of one line compute for others; a constant only if there is nothing else."""
     own = {operator.id() for operator in operators}
-    found: list[tuple[str, Any]] = []
+    results: list[tuple[str, Any]] = []
     for operator in operators:
         dense = [value for value in operator.results() if value.is_dense_tensor_type()]
         unused = all(value.use_empty() for value in dense)
-        found += [
+        results += [
             (operator.name(), value)
             for number, value in enumerate(dense)
             if (unused and number == 0) or any(user.id() not in own for user in value.all_used_ops())
         ]
-    return [value for name, value in found if name not in _CONSTANTS] or [value for _, value in found[-1:]]
+    return [value for name, value in results if name not in _CONSTANTS] or [value for _, value in results[-1:]]
 
 
 def _used(program: Any, value: Any) -> list[Any]:
@@ -184,14 +184,14 @@ def _used(program: Any, value: Any) -> list[Any]:
         if some_in_set(get_real_op_outputs(operator), wanted):
             for needed in get_real_op_inputs(operator):
                 wanted.add(needed)
-    return [given for given in flatten(program.inputs) if hasattr(given, "get_defining_op") and given in wanted]
+    return [variable for variable in flatten(program.inputs) if hasattr(variable, "get_defining_op") and variable in wanted]
 
 
 def _sources(value: Any, earlier: Sequence[Any]) -> list[int]:
     """The indices of those earlier values that this one is computed from without another of them in between."""
     from paddle.autograd.backward_utils import get_real_op_inputs
 
-    found: set[int] = set()
+    sources: set[int] = set()
     seen: set[int] = set()
     waiting = [value]
     while waiting:
@@ -204,16 +204,16 @@ def _sources(value: Any, earlier: Sequence[Any]) -> list[int]:
             if index is None:
                 waiting.append(needed)
             else:
-                found.add(index)
-    return sorted(found)
+                sources.add(index)
+    return sorted(sources)
 
 
 def _innermost(frames: Sequence[tuple[str, int]]) -> str:
     """The deepest line of the user's code below a forward, without entering another layer."""
-    here = frames[0]
+    innermost = frames[0]
     for file, line in frames:
         if file.endswith(_LAYER_CALL):
             break
         if is_users(file, libraries=True):
-            here = (file, line)
-    return f"{here[0]}:{here[1]}"
+            innermost = (file, line)
+    return f"{innermost[0]}:{innermost[1]}"

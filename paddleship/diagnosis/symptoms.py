@@ -46,7 +46,7 @@ def _distance(answer: differences.Array | None, truth: differences.Array) -> flo
 
 def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *, limit: float) -> list[Finding]:
     """Outputs with the truth of another output."""
-    found = {}
+    exchanged = {}
     kinds = {name: array.dtype for name, array in evidence.reference[0].items()}
     for name in kinds:
         for other in kinds:
@@ -56,12 +56,12 @@ def _swapped(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int]
                 and kinds[name] == kinds[other]
                 and all(_is_rather(answers[index].get(name), _expected(evidence, index), other, name, noise) for index in wrong)
             ):
-                found[name] = other
-    if not found:
+                exchanged[name] = other
+    if not exchanged:
         return []
-    words = ", ".join(f"{name!r} is eager's {other!r}" for name, other in found.items())
+    pairs = ", ".join(f"{name!r} is eager's {other!r}" for name, other in exchanged.items())
     return [
-        Finding("output-structure", "error", f"outputs are exchanged: {words}", "map outputs in the order in which forward returns them")
+        Finding("output-structure", "error", f"outputs are exchanged: {pairs}", "map outputs in the order in which forward returns them")
     ]
 
 

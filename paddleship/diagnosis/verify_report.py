@@ -33,7 +33,7 @@ _MEASURES = (
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
     "output_agreement", "output_flip_rate", "all_ids_agreement", "all_ids_row_error", "weights_compared_share", "weights_exact_share",
 )  # fmt: skip
-_KEPT = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
+_PASSED_KEYS = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
 
 
 def row(
@@ -77,7 +77,7 @@ class Verified:
     @cached_property
     def coverage(self) -> Coverage:
         """The coverage of the inputs, and of the weights of proven candidates."""
-        compared_weights = {name: found for name, found in self.proof.compared_weights.items() if name in self.passed}
+        compared_weights = {name: comparison for name, comparison in self.proof.compared_weights.items() if name in self.passed}
         return coverage.measure(self.proof.evidence.cases, self.specs, compared_weights, self.proof.findings, self.branch_counts)
 
     @property
@@ -90,8 +90,8 @@ class Verified:
         """The facts about every proven candidate for later stages."""
         if not all(check.passed for check in self.rescored):
             return {}  # what was proven is not what was trained
-        proven = {name: found for name, found in self.table.items() if found["status"] == Status.PROVEN and name in self.rows}
-        return {name: {key: found[key] for key in _KEPT} for name, found in proven.items()}
+        proven = {name: row for name, row in self.table.items() if row["status"] == Status.PROVEN and name in self.rows}
+        return {name: {key: row[key] for key in _PASSED_KEYS} for name, row in proven.items()}
 
     @property
     def findings(self) -> list[Finding]:
@@ -106,9 +106,7 @@ class Verified:
     def report(self, params: Params) -> Report:
         evidence, table, passed = self.proof.evidence, self.table, self.passed
         ratios = {
-            name: found["noise_ratio"]
-            for name, found in table.items()
-            if found["noise_ratio"] is not None and found["precision"] == "float32"
+            name: row["noise_ratio"] for name, row in table.items() if row["noise_ratio"] is not None and row["precision"] == "float32"
         }
         proven = [ratio for name, ratio in ratios.items() if name in passed]
         own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
@@ -145,7 +143,7 @@ class Verified:
             "status": Status.PROVEN if judgement and sound else Status.FAILED,
             "reason": "; ".join(str(check) for check in judgement.checks if not check.passed),
             "worst_case": judgement.worst_case,
-            "findings": [finding.to_dict() for finding in explaining.told_apart([*judgement.findings, *causes])],
+            "findings": [finding.to_dict() for finding in explaining.without_consequences([*judgement.findings, *causes])],
             **{key: judgement.metrics.get(key) for key in _MEASURES},
             **self._weights(name),
         }
@@ -191,6 +189,6 @@ def checks(proven: int, findings: Sequence[Finding], branches: Sequence[Finding]
     made = [Check.at_least("proven_candidates", proven, 1, advice=advice), Check.at_most("eager_errors", len(errors), 0, advice=own)]
     if settings.require_branch_coverage:
         missing = [finding for finding in branches if finding.kind == "uncovered-branch" and finding.severity == "error"]
-        words = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
-        made.append(Check.at_most("uncovered_branches", len(missing), 0, advice=words))
+        branch_advice = f"{missing[0].message}, at {missing[0].where}: {missing[0].advice}" if missing else ""
+        made.append(Check.at_most("uncovered_branches", len(missing), 0, advice=branch_advice))
     return made

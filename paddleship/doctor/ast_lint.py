@@ -47,7 +47,7 @@ def suspects(executed: Iterable[Line]) -> list[Suspect]:
     lines: dict[str, set[int]] = {}
     for name, line in executed:
         lines.setdefault(name, set()).add(line)
-    return [found for name in sorted(lines) for found in _of_file(name) if found.line in lines[name]]
+    return [suspect for name in sorted(lines) for suspect in _of_file(name) if suspect.line in lines[name]]
 
 
 def at(where: str | None) -> list[Suspect]:
@@ -55,7 +55,7 @@ def at(where: str | None) -> list[Suspect]:
     if where is None:
         return []
     name, _, number = where.rpartition(":")
-    return [found for found in _of_file(name) if found.line == int(number)]
+    return [suspect for suspect in _of_file(name) if suspect.line == int(number)]
 
 
 def text(where: str) -> str:
@@ -73,7 +73,7 @@ def size(where: str | None) -> str:
     shapes = [node for node in ast.walk(function) if isinstance(node, ast.Assign) and _is_shape(node.value)]
     sizes = {target.id for node in shapes for target in _targets(node) if isinstance(target, ast.Name)}
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == int(number) and len(node.args) == 1]
-    return next((found.id for node in calls if isinstance(found := node.args[0], ast.Name) and found.id in sizes), "")
+    return next((argument.id for node in calls if isinstance(argument := node.args[0], ast.Name) and argument.id in sizes), "")
 
 
 def _is_shape(node: ast.expr) -> bool:
@@ -82,7 +82,7 @@ def _is_shape(node: ast.expr) -> bool:
 
 
 def one_sided(where: str | None) -> list[tuple[str, str]]:
-    """The `if`s before `file:line`, in its function, that assign a variable which the line uses, on one side only: place and condition."""
+    """The `if`s before `file:line`, in its function, that assign a variable which the line uses, on one side only: line and condition."""
     name, _, number = (where or "").rpartition(":")
     function = _function(name, number)
     if function is None:
@@ -119,13 +119,13 @@ def _parsed(name: str) -> ast.Module:
 @cache
 def _of_file(name: str) -> tuple[Suspect, ...]:
     tree = _parsed(name)
-    found: list[Suspect] = []
+    matches: list[Suspect] = []
     module_names = {target.id for node in tree.body for target in _targets(node) if isinstance(target, ast.Name)}
     for function in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
         shared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
         headers = {id(node.iter) for node in ast.walk(function) if isinstance(node, ast.For)}
         for node in _own(function):
-            found += [
+            matches += [
                 Suspect(
                     pattern,
                     name,
@@ -136,7 +136,7 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
                 for pattern, line, what in _patterns(node, function, shared, module_names)
                 if not (what == _RANGE and id(node) in headers)
             ]
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(matches))
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
@@ -161,15 +161,15 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
         elif owner in shared or (not isinstance(target, ast.Name) and owner in module_names):
             yield "global-state", line, str(owner)
     if isinstance(node, ast.If | ast.While | ast.IfExp):
-        words = ast.unparse(node.test)
-        if ".shape" in words or "len(" in words:
-            yield "dynamic-shape-branch", node.test.lineno, words
-        if "in_dynamic_mode" in words or ("isinstance(" in words and "Tensor" in words):
-            yield "frozen-branch", node.test.lineno, words
-        if "training" in words:
-            yield "train-mode", node.test.lineno, words
+        condition = ast.unparse(node.test)
+        if ".shape" in condition or "len(" in condition:
+            yield "dynamic-shape-branch", node.test.lineno, condition
+        if "in_dynamic_mode" in condition or ("isinstance(" in condition and "Tensor" in condition):
+            yield "frozen-branch", node.test.lineno, condition
+        if "training" in condition:
+            yield "train-mode", node.test.lineno, condition
         if isinstance(node, ast.If) and _gives_none(node, function):
-            yield "branch-mismatch", node.test.lineno, words
+            yield "branch-mismatch", node.test.lineno, condition
     if isinstance(node, ast.While) or (isinstance(node, ast.For) and "paddle." in ast.unparse(node.iter)):
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert"):
@@ -181,20 +181,20 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
 
 
 def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) -> Iterator[tuple[str, int, str]]:
-    words = ast.unparse(node.func)
-    last = words.rpartition(".")[2]
-    if (words in _BUILTINS or words == _RANGE) and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
-        yield ("frozen-dimension" if ".shape" in ast.unparse(node) or words == "len" else "python-value"), node.lineno, words
-    elif words.startswith(("np.", "numpy.", "math.")) or (isinstance(node.func, ast.Attribute) and last in _TO_PYTHON):
-        yield "python-value", node.lineno, words
-    if "dropout" in last and not last[:1].isupper() and not words.startswith("self."):
-        yield "train-mode", node.lineno, words
+    callee = ast.unparse(node.func)
+    last = callee.rpartition(".")[2]
+    if (callee in _BUILTINS or callee == _RANGE) and node.args and not all(isinstance(argument, ast.Constant) for argument in node.args):
+        yield ("frozen-dimension" if ".shape" in ast.unparse(node) or callee == "len" else "python-value"), node.lineno, callee
+    elif callee.startswith(("np.", "numpy.", "math.")) or (isinstance(node.func, ast.Attribute) and last in _TO_PYTHON):
+        yield "python-value", node.lineno, callee
+    if "dropout" in last and not last[:1].isupper() and not callee.startswith("self."):
+        yield "train-mode", node.lineno, callee
     if any(option.arg == "training" and isinstance(option.value, ast.Constant) and option.value.value is True for option in node.keywords):
         yield "train-mode", node.lineno, FORCED
     if any(option.arg == "groups" and not isinstance(option.value, ast.Constant) for option in node.keywords):
-        yield GROUPED, node.lineno, words
+        yield GROUPED, node.lineno, callee
     if last == "train" and isinstance(node.func, ast.Attribute) and not node.args:
-        yield "train-mode", node.lineno, words
+        yield "train-mode", node.lineno, callee
     owner = _root(node.func)
     in_place = last == "set_value" or (last.endswith("_") and not last.startswith("_"))
     if isinstance(node.func, ast.Attribute) and (in_place or last in _GROW) and owner == "self":

@@ -48,7 +48,7 @@ def examine(
         if not left:
             raise NotSurvivedError(next(case for case in cases if case.name in crashes), next(iter(crashes.values())))
         with isolate.Isolated(EAGER, ProbeWorker, source_model, timeout_s=timeout_s, environment=isolate.threads(1)) as worker:
-            if findings := worker.call("look"):
+            if findings := worker.call("inspect"):
                 return ProbeResult(findings)
             skipped_slow, end = _ask(worker, left, survived, budget_s)
             if end is not None:

@@ -1,6 +1,6 @@
 """Parse a model on a command line: `module:factory`, inputs as `NAME:DTYPE[DIM,…]` with an optional `=LOW..HIGH`, and sizes.
 
-A name is that of an argument of forward, or the path to a place in it: `batch.ids`, `states[0]`. `NAME=none` means None. An end of the
+A name is that of an argument of forward, or a path into it: `batch.ids`, `states[0]`. `NAME=none` means None. An end of the
 range may be a dimension, as in `steps:int64[batch]=1..length`. `length=32..512/32` gives the sizes of a dimension.
 """
 
@@ -28,22 +28,22 @@ _SIZES_EXAMPLE = "'length=32..512/32'"
 
 def parse_input(text: str) -> Input:
     """One declared input; a dimension is a number, or the name of a dynamic dimension. Raises ParamsError."""
-    found = _INPUT.fullmatch(text.strip())
-    if found is None:
+    match = _INPUT.fullmatch(text.strip())
+    if match is None:
         raise ParamsError(f"--input {text!r} does not parse (NAME:DTYPE[DIM,…] with an optional =LOW..HIGH): {_EXAMPLE}")
-    low, high = (_limit(found[end]) for end in ("low", "high"))
+    low, high = (_limit(match[end]) for end in ("low", "high"))
     if isinstance(low, float) and isinstance(high, float) and low > high:
         raise ParamsError(f"--input {text!r} has an empty range ({low:g} to {high:g}): put the lower end first")
-    shape = [_dimension(part.strip(), text) for part in found["shape"].split(",")] if found["shape"].strip() else []
+    shape = [_dimension(part.strip(), text) for part in match["shape"].split(",")] if match["shape"].strip() else []
     try:
-        return Input.model_validate({"name": found["name"], "dtype": found["dtype"], "shape": shape, "low": low, "high": high})
+        return Input.model_validate({"name": match["name"], "dtype": match["dtype"], "shape": shape, "low": low, "high": high})
     except ValidationError as error:
         raise ParamsError(f"--input {text!r}: {_reason(error)}: {_EXAMPLE}") from None
 
 
 def parse_inputs(texts: Sequence[str]) -> tuple[list[Input], list[str]]:
     """The declared inputs, and the names of arguments that are None. Raises ParamsError."""
-    absent = {text: found[1] for text in texts if (found := _ABSENT.fullmatch(text.strip()))}
+    absent = {text: match[1] for text in texts if (match := _ABSENT.fullmatch(text.strip()))}
     return [parse_input(text) for text in texts if text not in absent], list(absent.values())
 
 
@@ -51,13 +51,13 @@ def parse_sizes(texts: Sequence[str]) -> dict[str, Size]:
     """The sizes that dynamic dimensions may have, by name. Raises ParamsError."""
     sizes = {}
     for text in texts:
-        found = _SIZES.fullmatch(text.strip())
-        if found is None:
+        match = _SIZES.fullmatch(text.strip())
+        if match is None:
             raise ParamsError(
                 f"--dimension {text!r} does not parse (NAME=LOW..HIGH with an optional /MULTIPLE): write it like {_SIZES_EXAMPLE}"
             )
         try:
-            sizes[found["name"]] = Size.model_validate({key: found[key] for key in ("low", "high", "multiple_of") if found[key]})
+            sizes[match["name"]] = Size.model_validate({key: match[key] for key in ("low", "high", "multiple_of") if match[key]})
         except ValidationError as error:
             raise ParamsError(f"--dimension {text!r}: {_reason(error)}; write it like {_SIZES_EXAMPLE}") from None
     return sizes

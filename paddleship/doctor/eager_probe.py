@@ -35,7 +35,7 @@ class ProbeResult:
     """The result of the probe.
 
     `answers` are the answers by case, `refused` the errors of other cases. `suspects` are executed statements that are known to cause
-    trouble. `unused` are inputs without influence, `influence_unknown` inputs whose influence is unknown. `forward` is the place of the
+    trouble. `unused` are inputs without influence, `influence_unknown` inputs whose influence is unknown. `forward` is the location of the
     user's forward, `taken` the outcomes of its branches. `crashes` are cases on which the process died, with how it ended;
     `skipped_after_crashes` were left out after that, and `skipped_slow` because the model is slow.
     """
@@ -82,7 +82,7 @@ class ProbeWorker:
         self._answers: dict[str, Arrays] = {}
         self._refused: dict[str, ModelError] = {}
 
-    def look(self) -> list[Finding]:
+    def inspect(self) -> list[Finding]:
         """Findings before the model is called."""
         return [
             *structure_checks.signature(self._layer, list(self._specs), self._absent),
@@ -109,7 +109,7 @@ class ProbeWorker:
         changed = memory.changes(self._before, memory.snapshot(self._layer))
         random_lines = [f"{name}:{line}" for name, line in running.random]
         where = structure_checks.location(type(self._layer).forward)
-        found = [
+        findings = [
             *memory.constants(self._constants, where),
             *structure_checks.layers(self._layer, self._built, running),
             *memory.train_mode(self._layer, suspects, changed),
@@ -117,7 +117,7 @@ class ProbeWorker:
             *memory.history(self._remembers(cases, answers, self._refused, self._twin), changed, suspects),
         ]
         return ProbeResult(
-            _distinct(found),
+            _distinct(findings),
             answers,
             {name: str(refusal) for name, refusal in self._refused.items()},
             self._nesting,
@@ -169,7 +169,7 @@ class ProbeWorker:
         return False
 
     def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
-        other = _turned(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
+        other = _other_values(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
         if differences.equal(other, case.inputs[name]):
             return None
         try:
@@ -192,7 +192,7 @@ def _twin(layer: Any) -> Any:
         return None
 
 
-def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
+def _other_values(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
     """Other valid values of the same shape."""
     if array.dtype.kind == "b":
         return np.array(~array)
@@ -203,8 +203,8 @@ def _turned(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, i
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
-    """One finding per kind and place: the first and most severe."""
-    kept: dict[tuple[str, str | None], Finding] = {}
+    """One finding per kind and location: the first and most severe."""
+    first: dict[tuple[str, str | None], Finding] = {}
     for finding in findings:
-        kept.setdefault((finding.kind, finding.where), finding)
-    return list(kept.values())
+        first.setdefault((finding.kind, finding.where), finding)
+    return list(first.values())

@@ -116,9 +116,9 @@ class Examination:
 
 
 def by_gravity(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors first; of two findings of the same kind and place only the more severe. Each input keeps its own."""
-    kept: dict[tuple[str, str | None, str | None], Finding] = {}
+    """Errors first; of two findings of the same kind and location only the more severe. Each input keeps its own."""
+    gravest: dict[tuple[str, str | None, str | None], Finding] = {}
     for finding in sorted(findings, key=lambda finding: _GRAVITY.index(finding.severity)):
         of = finding.message if finding.kind in _OF_INPUTS else finding.layer if finding.where is None else None
-        kept.setdefault((finding.kind, finding.where, of), finding)
-    return list(kept.values())
+        gravest.setdefault((finding.kind, finding.where, of), finding)
+    return list(gravest.values())

@@ -41,7 +41,7 @@ from paddleship.shipped.computing import structure
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import deadline, isolate
-from paddleship.system.deadline import Deadline, carried
+from paddleship.system.deadline import Deadline, with_deadline
 from paddleship.weights import candidate_files
 from paddleship.weights.candidate_files import WeightFiles
 
@@ -51,7 +51,7 @@ _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for eac
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
 _LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
-_TOLD = 80  # characters of an error by which it is recognised
+_REASON_CHARACTERS = 80  # characters of an error by which it is recognised
 _DEATHS = frozenset({"crash", "hang", OUT_OF_TIME})
 _FOREIGN_LAYERS = frozenset({"unregistered-layer", "layer-in-forward", "shared-name"})
 
@@ -79,10 +79,10 @@ def examine(
         try:
             examiner.examine()
         except BadInput as error:
-            found = messages.bad(error, converted=examiner.full_graph)
+            finding = messages.bad(error, converted=examiner.full_graph)
             if isinstance(error, ProcessHung) and error.seconds < settings.timeout_s:  # its share of `seconds` was over
-                examiner.rows, found = messages.late(examiner.rows), replace(found, kind=OUT_OF_TIME, advice="")
-            examiner.findings.append(found)
+                examiner.rows, finding = messages.late(examiner.rows), replace(finding, kind=OUT_OF_TIME, advice="")
+            examiner.findings.append(finding)
         except OutOfTime:
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
@@ -153,9 +153,9 @@ class Examiner:
         """The model with the ranges that were used to draw its inputs."""
         return self._source_model.model
 
-    def _say(self, words: str) -> None:
-        self.doing = words
-        self._report(words)
+    def _say(self, message: str) -> None:
+        self.doing = message
+        self._report(message)
 
     def _draw(self) -> list[Case]:
         specs = [item.spec() for item in self._source_model.model.inputs]
@@ -202,12 +202,12 @@ class Examiner:
         cases = [case for case in self._cases if case.name in probed.answers]
         seconds = exercising.SECONDS
         try:
-            found: bool = isolate.run(
+            improved: bool = isolate.run(
                 "the search", exercising.search, self._source_model, cases, seconds, timeout_s=seconds + self._settings.timeout_s
             )
         except BadInput:
             return False
-        return found
+        return improved
 
     def _convert(self, probed: ProbeResult) -> tuple[SavedProgram | None, Finding | None]:
         """The program in `work/exported`, or the error."""
@@ -233,12 +233,12 @@ class Examiner:
             return program, None
         if alone and (probed.unused or any(finding.kind in _FOREIGN_LAYERS for finding in probed.findings)):
             return None, None  # Paddle fails because of a known finding, with another message
-        placed = messages.placed(obstacle, probed.suspects)
-        self.findings.append(placed)
-        return None, placed
+        located = messages.located(obstacle, probed.suspects)
+        self.findings.append(located)
+        return None, located
 
     def _varies(self, probed: ProbeResult) -> bool:
-        """Whether an output varied: of a model with constant answers, no input can be said to be unused."""
+        """Whether an output varied: of a model with constant answers, unused inputs cannot be determined."""
         outputs = {name for answer in probed.answers.values() for name in answer}
         return bool(outputs - set(exercising.unvarying(self._cases, probed.answers)))
 
@@ -247,10 +247,12 @@ class Examiner:
         self._say("looking for all graph breaks")
         batches = [case.inputs for case in self._cases if case.name in probed.answers][:2]
         try:
-            found: list[Finding] = isolate.run("SOT", graph_breaks.collect, self._source_model, batches, timeout_s=self._settings.timeout_s)
+            breaks: list[Finding] = isolate.run(
+                "SOT", graph_breaks.collect, self._source_model, batches, timeout_s=self._settings.timeout_s
+            )
         except CandidateError:
             return []
-        return [finding for finding in found if finding.where != obstacle.where]
+        return [finding for finding in breaks if finding.where != obstacle.where]
 
     def _prove(self, probed: ProbeResult, program: SavedProgram) -> None:
         """Make every candidate, ask all of them, and explain errors."""
@@ -258,7 +260,7 @@ class Examiner:
         answered = [case for case in self._cases if case.name in probed.answers]
         self._candidate(probed, program, answered).save(exported)
         self._say(f"converting to {', '.join(self._candidates)}")
-        make = carried(partial(self._make, exported=exported, case=answered[0]))
+        make = with_deadline(partial(self._make, exported=exported, case=answered[0]))
         with ThreadPoolExecutor(2) as pool:
             outcomes = list(pool.map(make, self._candidates))
         made = {outcome.name: self._work / outcome.name for outcome in outcomes if outcome.made}
@@ -284,8 +286,8 @@ class Examiner:
         self.findings = messages.judged(self.findings, self.rows)
         self.findings += [*messages.unproven(proved.findings), *messages.structure(program), *self._uncovered(proved)]
         severity: Severity = "warning" if messages.proven(self.rows) else "error"
-        for found in self._troubles(outcomes, proved, probed):
-            self.findings += [replace(item, severity=severity) for item in found]
+        for findings in self._troubles(outcomes, proved, probed):
+            self.findings += [replace(item, severity=severity) for item in findings]
         if deadline.over() or not self.judged:
             raise OutOfTime
 
@@ -302,9 +304,9 @@ class Examiner:
         if raised := messages.raised(proved, probed.suspects):
             yield [raised]
             return
-        found = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
+        failures = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
-        yield messages.causes([*decided, *found, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
+        yield messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken_branches)[0]
@@ -329,8 +331,8 @@ class Examiner:
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
-        said = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_TOLD])
-        first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, said=said)
+        reason = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_REASON_CHARACTERS])
+        first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, error=reason)
         return replace(finding, where=first.where) if first else finding
 
     def _hidden(self, probed: ProbeResult) -> None:
@@ -342,9 +344,9 @@ class Examiner:
         if evidence is None:
             return
         self._say("looking for hidden influences")
-        found = influences.find(self._source_model, evidence, timeout_s=self._settings.timeout_s).findings
-        self.findings = messages.influenced(self.findings, found)
-        self.rows = messages.distrusted(self.rows, found)
+        findings = influences.find(self._source_model, evidence, timeout_s=self._settings.timeout_s).findings
+        self.findings = messages.influenced(self.findings, findings)
+        self.rows = messages.distrusted(self.rows, findings)
 
     def _candidate(self, probed: ProbeResult, program: SavedProgram, answered: Sequence[Case]) -> Candidate:
         specs = tuple(item.spec() for item in self._source_model.model.inputs)
@@ -376,9 +378,9 @@ class Examiner:
         if known := messages.known(judgement, probed.suspects):
             return [known]
         lost = proved.answers[name] is None or any(item.kind == "another-form" for item in judgement.findings)
-        kept = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
+        program_proven = name != PROGRAM and bool(proved.judgements.get(PROGRAM))
         seconds = self._settings.timeout_s
-        if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, kept=kept, timeout_s=seconds)):
+        if lost and (frozen := sizes.frozen(folder, proved.evidence, probed.suspects, program_proven=program_proven, timeout_s=seconds)):
             return frozen
         self._say(f"looking for the cause of wrong answers in {name}")
         failed = [check.name for check in judgement.checks if not check.passed]

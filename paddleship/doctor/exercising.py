@@ -25,8 +25,8 @@ _SIZES = (1.0, 4.0, 0.3)  # scales of the biases, and factors of matrices and ke
 def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]:
     """Outputs that were empty or constant in these answers."""
     answered = [case for case in cases if case.name in answers]
-    found = exercise.variations(answered, [answers[case.name] for case in answered])
-    return [name for name, one in found.items() if one.missing]
+    variations = exercise.variations(answered, [answers[case.name] for case in answered])
+    return [name for name, one in variations.items() if one.missing]
 
 
 def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> bool:
@@ -38,7 +38,7 @@ def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> 
     eager = Eager(source_model)
     rows = [case for case in cases if case.group == "rows"]
     fresh = {name: tensor.numpy() for name, tensor in eager.layer.named_parameters()}
-    best, kept = len(unvarying(rows, _ask(eager, rows))), fresh
+    best, best_weights = len(unvarying(rows, _ask(eager, rows))), fresh
     random = np.random.default_rng(source_model.seed)
     for attempt in range(10**6):
         if not best or time.monotonic() > end:
@@ -51,10 +51,10 @@ def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> 
         except BadInput:
             continue
         if left < best and all(np.isfinite(array).all() for one in answers.values() for array in one.values() if array.dtype.kind == "f"):
-            best, kept = left, tried
-    if kept is fresh:
+            best, best_weights = left, tried
+    if best_weights is fresh:
         return False
-    _fill(eager, kept)
+    _fill(eager, best_weights)
     building.save(eager.layer, source_model.checkpoint, {"seed": source_model.seed, "scaled": True})
     return True
 

@@ -1,7 +1,7 @@
 """Explain why a model does not become one static graph: Paddle's errors in plain words, and SOT's graph breaks.
 
 For a child process. Full-graph conversion stops at the first error. SOT (Paddle's bytecode translator) continues and records a typed
-reason for each graph break, so it shows the other places.
+reason for each graph break, so it shows the other locations.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def outputs(error: OutputError) -> Obstacle:
 def classify(short: str, text: str, where: str | None, *, otherwise: str = "graph-break") -> Obstacle:
     """Classify an error of Paddle. `short` is quoted in the message; `text` is the whole error."""
     patterns = {suspect.pattern for suspect in ast_lint.at(where)}
-    short = short.replace(f" at {where}", "")  # the finding names its place itself
+    short = short.replace(f" at {where}", "")  # the finding has the location itself
     for known in _KNOWN:
         if not re.search(known.expression, text, re.IGNORECASE | re.MULTILINE):
             continue
@@ -230,14 +230,14 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
 def _one_sided(known: _Known, where: str | None, short: str) -> Obstacle:
     """A variable without a value, at the `if` that leaves it so; at the line that uses it if several can be the cause."""
     ifs = ast_lint.one_sided(where)
-    sized = [(place, condition) for place, condition in ifs if ".shape" in condition or "len(" in condition]
+    sized = [(location, condition) for location, condition in ifs if ".shape" in condition or "len(" in condition]
     causes = sized or ifs
     if len(causes) != 1 or where is None:
         return Obstacle(known.kind, "error", f"{known.message} ({_line(where, short)})", known.advice, where)
-    ((place, condition),) = causes
+    ((location, condition),) = causes
     use = f"`{_line(where, short)}`, line {where.rpartition(':')[2]}"
     message = f"a variable has a value on one side of `if {condition}` only, and is used later ({use})"
-    return Obstacle(known.kind, "error", message, known.advice, place)
+    return Obstacle(known.kind, "error", message, known.advice, location)
 
 
 def agrees(kind: str, text: str) -> bool:
@@ -256,12 +256,12 @@ def collect(source_model: SourceModel, batches: Sequence[Batch]) -> list[Finding
     from paddle.jit.sot.utils.exceptions import SotErrorBase
     from paddle.jit.sot.utils.info_collector import InfoCollector
 
-    found: dict[str, Finding] = {}
+    findings: dict[str, Finding] = {}
 
     def register(info: Any) -> None:
         where = _break_line(OpcodeExecutorBase.call_stack)
         if where is not None and hasattr(info, "reason"):
-            found.setdefault(where, _break(info.reason, where))
+            findings.setdefault(where, _break(info.reason, where))
 
     InfoCollector().register = register
     layer = building.build(source_model.model)
@@ -276,9 +276,9 @@ def collect(source_model: SourceModel, batches: Sequence[Batch]) -> list[Finding
         except Exception as failure:
             where = user_line(failure)
             if where is not None and not isinstance(failure, SotErrorBase):
-                found.setdefault(where, classify(explain(failure), str(failure), where))
+                findings.setdefault(where, classify(explain(failure), str(failure), where))
             break
-    return list(found.values())
+    return list(findings.values())
 
 
 def _line(where: str | None, short: str) -> str:
@@ -297,11 +297,11 @@ def _break_line(stack: Sequence[Any]) -> str | None:
 
 def _break(reason: Any, where: str) -> Finding:
     name = type(reason).__name__
-    words = " ".join(str(reason).split())[:200]
-    kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", words) else "graph-break")
+    text = " ".join(str(reason).split())[:200]
+    kind = _KINDS_OF_BREAK.get(name, "python-value" if re.search(r"float'|int'|bool'|ndarray|numpy|zeros|Tensor", text) else "graph-break")
     if kind == "graph-break" or (kind == "python-value" and not any(suspect.pattern == kind for suspect in ast_lint.at(where))):
-        message = f"SOT leaves the graph here ({name}: {words}): {ast_lint.text(where)}"
+        message = f"SOT leaves the graph here ({name}: {text}): {ast_lint.text(where)}"
         return Finding("graph-break", "note", message, "full-graph conversion may support this line: fix the errors first", where)
-    message = f"the graph breaks here ({name}: {words}): {ast_lint.text(where)}"
+    message = f"the graph breaks here ({name}: {text}): {ast_lint.text(where)}"
     advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
     return Finding(kind, "warning", message, advice, where)

@@ -24,14 +24,14 @@ Snapshot = dict[str, tuple[str, Any]]  # path: kind, and a summary of its value
 def snapshot(layer: Any) -> Snapshot:
     """The weights, buffers and plain attributes of the model."""
     saved = set(layer.state_dict())
-    found: Snapshot = {name: ("weight" if name in saved else "tensor", _summary(tensor)) for name, tensor in _tensors(layer)}
+    entries: Snapshot = {name: ("weight" if name in saved else "tensor", _summary(tensor)) for name, tensor in _tensors(layer)}
     for path, part in layer.named_sublayers(include_self=True):
         if location(type(part).forward) is None:
             continue
         for name, value in vars(part).items():
             if not name.startswith("_") or name.lstrip("_") not in vars(part):
-                found.setdefault(f"{path}.{name}".lstrip("."), ("tensor" if _has_tensor(value) else "value", _summary(value)))
-    return found
+                entries.setdefault(f"{path}.{name}".lstrip("."), ("tensor" if _has_tensor(value) else "value", _summary(value)))
+    return entries
 
 
 def changes(before: Snapshot, after: Snapshot) -> dict[str, str]:
@@ -50,27 +50,27 @@ def train_mode(layer: Any, suspects: Sequence[Suspect], changed: Mapping[str, st
     if not training:
         return
     path, part = training[-1]
-    culprits = [found for found in suspects if found.pattern == "train-mode" and found.name.endswith(("train", "training"))]
-    culprits += [found for found in suspects if found.pattern == STATE and found.name.endswith("training")]
+    culprits = [suspect for suspect in suspects if suspect.pattern == "train-mode" and suspect.name.endswith(("train", "training"))]
+    culprits += [suspect for suspect in suspects if suspect.pattern == STATE and suspect.name.endswith("training")]
     where = culprits[0].where if culprits else location(type(part).forward) or location(type(layer).forward)
     others = len(training) - 1
-    words = f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
-    words += f", as {'is' if others == 1 else 'are'} {others} more" if others else ""
+    message = f"{path} ({type(part).__name__}) is in train mode after eval() and a call"
+    message += f", as {'is' if others == 1 else 'are'} {others} more" if others else ""
     moves = any(what == "weight" for what in changed.values())
     if moves:
-        words += ", and its statistics change with every call"
+        message += ", and its statistics change with every call"
     advice = "register it as a sublayer so that eval() reaches it, and do not call train() in forward"
-    yield Finding("train-mode", "error" if moves else "warning", words, advice, where, path)
+    yield Finding("train-mode", "error" if moves else "warning", message, advice, where, path)
 
 
 def randomness(varies: bool, lines: Sequence[str]) -> Iterator[Finding]:
     """Random numbers in evaluation mode that change the answer, with the lines that draw them."""
     if not varies:
         return
-    places: list[str | None] = [*lines] or [None]
-    for where in places:
-        words = ast_lint.text(where) if where else "outside your files"
-        message = f"forward draws random numbers in evaluation mode ({words}): the same input gives different answers"
+    locations: list[str | None] = [*lines] or [None]
+    for where in locations:
+        code = ast_lint.text(where) if where else "outside your files"
+        message = f"forward draws random numbers in evaluation mode ({code}): the same input gives different answers"
         dropout = where is not None and any(suspect.pattern == "train-mode" for suspect in ast_lint.at(where))
         advice = "pass training=self.training to it" if dropout else "draw them only `if self.training:`, or take them as an input"
         yield Finding("random-forward", "error", message, advice, where)
@@ -96,7 +96,7 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
         if path.rpartition(".")[2] == "training":
             continue
         if where is None:
-            if what == "weight" and (forced := [found for found in suspects if found.pattern == "train-mode" and found.name == FORCED]):
+            if what == "weight" and (forced := [one for one in suspects if one.pattern == "train-mode" and one.name == FORCED]):
                 explained = True
                 message = f"{forced[0].text} runs in train mode although the model is in evaluation mode, and changes {path} in every call"
                 yield Finding("train-mode", "error", message, "pass training=self.training to it", forced[0].where, path)
@@ -109,8 +109,8 @@ def history(remembers: bool, changed: Mapping[str, str], suspects: Sequence[Susp
             yield Finding("parameter-assignment", severity, message, "change weights only in training, outside forward", where, path)
         elif what == "tensor":
             message = f"forward keeps a tensor on self ({path})" + (f": {consequence}" if remembers else "")
-            kept: Severity = "error" if remembers else "note"
-            yield Finding("stale-tensor", kept, message, "pass it as an argument, and compute it in every call", where, path)
+            tensor_severity: Severity = "error" if remembers else "note"
+            yield Finding("stale-tensor", tensor_severity, message, "pass it as an argument, and compute it in every call", where, path)
         elif remembers:
             message = f"forward stores a value on self ({path}): {consequence}"
             yield Finding("frozen-value", "error", message, "take it as an input, or do not use it in forward", where, path)

@@ -86,7 +86,7 @@ def crash(error: CandidateError) -> Obstacle:
     return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
 
 
-def placed(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
+def located(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
     """Locate an obstacle without a line (or with its caller's line) if only one line can be the cause, and the error agrees."""
     breaks_off = obstacle.pattern == LEFT_BY_BREAK and not any(suspect.where == obstacle.where for suspect in suspects)
     if (obstacle.where is not None and not breaks_off) or obstacle.kind in _OF_THE_WHOLE:
@@ -132,11 +132,11 @@ def skipped_slow(probed: ProbeResult) -> list[Finding]:
 
 def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[Finding]:
     """Inputs that the eager model rejects or crashes on; later steps skip them."""
-    found = []
+    findings = []
     if probed.refused:
-        name, words = next(iter(probed.refused.items()))
-        message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {words}"
-        found.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
+        name, error = next(iter(probed.refused.items()))
+        message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {error}"
+        findings.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
     if probed.crashes:
         name, end = next(iter(probed.crashes.items()))
         message = (
@@ -145,8 +145,8 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
         )
         if probed.skipped_after_crashes:
             message += f"; skipped after these crashes: {_several(probed.skipped_after_crashes)}"
-        found.append(Finding("crash", "warning", message, survival(model), end.where))
-    return found
+        findings.append(Finding("crash", "warning", message, survival(model), end.where))
+    return findings
 
 
 def killed(error: case_runner.NotSurvivedError, model: Model) -> Finding:
@@ -187,8 +187,8 @@ def _first_failure(probed: ProbeResult | BadInput, cases: Sequence[Case]) -> str
         return f"for {case_runner.show(probed.case.inputs)}: {probed}"
     if isinstance(probed, BadInput):
         return str(probed)
-    name, words = next(iter([*probed.crashes.items(), *probed.refused.items()]))
-    return f"for {_inputs(cases, name)}: {words}"
+    name, error = next(iter([*probed.crashes.items(), *probed.refused.items()]))
+    return f"for {_inputs(cases, name)}: {error}"
 
 
 def _declared(item: Input) -> str:
@@ -198,7 +198,7 @@ def _declared(item: Input) -> str:
 
 
 def unfinished(doing: str, seconds: float, rows: Mapping[str, RuntimeRow], *, judged: bool) -> Finding:
-    """A time-out: an error if no runtime is proven, a warning if some runtimes were not compared."""
+    """A timeout: an error if no runtime is proven, a warning if some runtimes were not compared."""
     if judged:
         message = f"the search for causes stopped after {seconds:g} s ({doing}); all runtimes were compared before"
         return Finding(OUT_OF_TIME, "note", message, "raise --seconds to continue it")
@@ -213,7 +213,7 @@ def proven(rows: Mapping[str, RuntimeRow]) -> bool:
 
 
 def late(rows: Mapping[str, RuntimeRow]) -> dict[str, RuntimeRow]:
-    """The rows at a time-out: runtimes that were not tried by then were not judged in time."""
+    """The rows at a timeout: runtimes that were not tried by then were not judged in time."""
     return {name: RuntimeRow(Status.LATE) if row.status == Status.NOT_TRIED else row for name, row in rows.items()}
 
 
@@ -227,9 +227,9 @@ def _inputs(cases: Sequence[Case], name: str) -> str:
 
 def nothing_finite(probed: ProbeResult) -> list[Finding]:
     """Answers without a finite number, which cannot be compared."""
-    said = evidence.nothing_finite(list(probed.answers.values())) if probed.answers else ""
-    message, _, advice = said.partition(": ")
-    return [Finding("bad-model", "error", message, advice, probed.forward)] if said else []
+    text = evidence.nothing_finite(list(probed.answers.values())) if probed.answers else ""
+    message, _, advice = text.partition(": ")
+    return [Finding("bad-model", "error", message, advice, probed.forward)] if text else []
 
 
 def assumptions(model: Model) -> list[Finding]:
@@ -250,17 +250,19 @@ def structure(program: SavedProgram) -> list[Finding]:
     """Outputs that the program does not return itself; the candidate records how to restore them."""
     sources = program.sources
     passed = [f"{name!r} is the input {source!r}" for name, source in sources.items() if isinstance(source, str)]
-    places = [source for source in sources.values() if isinstance(source, int)]
-    twice = [f"{name!r} repeats another output" for name, source in sources.items() if isinstance(source, int) and places.count(source) > 1]
+    indices = [source for source in sources.values() if isinstance(source, int)]
+    twice = [
+        f"{name!r} repeats another output" for name, source in sources.items() if isinstance(source, int) and indices.count(source) > 1
+    ]
     fixed = [f"{name!r} is always {value!r}" for name, value in program.constants.items()]
     if not passed and not twice and not fixed:
         return []
-    words = ", ".join([*passed, *twice[1:], *fixed])
+    details = ", ".join([*passed, *twice[1:], *fixed])
     return [
         Finding(
             "output-structure",
             "note",
-            f"the program does not return everything that forward returns ({words}); candidate.json records how to restore it",
+            f"the program does not return everything that forward returns ({details}); candidate.json records how to restore it",
         )
     ]
 
@@ -295,15 +297,15 @@ def _failed(judgement: Judgement) -> str:
 
 
 def raised(proved: Proof, suspects: Sequence[Suspect]) -> Finding | None:
-    """The error that Paddle raised in `to_static`, if its wording is known; the runtimes fail because of it, each in its own words."""
+    """The error that Paddle raised in `to_static`, if its wording is known; the runtimes fail because of it, each with its own message."""
     return known(proved.judgements[TO_STATIC], suspects)
 
 
 def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
     """The finding for a runtime's error message, if Paddle's wording is known."""
-    said = next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
-    found = graph_breaks.classify(said, said, None, otherwise="wrong-answers")
-    return None if found.kind == "wrong-answers" else placed(found, suspects)
+    error = next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
+    obstacle = graph_breaks.classify(error, error, None, otherwise="wrong-answers")
+    return None if obstacle.kind == "wrong-answers" else located(obstacle, suspects)
 
 
 def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
@@ -311,26 +313,26 @@ def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
-        known_cause = placed(obstacle, suspects)
+        known_cause = located(obstacle, suspects)
         return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
-    if words := operator(outcome):
-        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {words}", advice)
+    if unknown_operator := operator(outcome):
+        return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {unknown_operator}", advice)
     return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
 
 
 def operator(outcome: ConversionResult) -> str:
     """The part of a runtime's error about an unsupported operator; empty for another error."""
-    found = _UNKNOWN_OPERATOR.search(outcome.reason)
-    return found[0] if found else ""
+    match = _UNKNOWN_OPERATOR.search(outcome.reason)
+    return match[0] if match else ""
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
     """What a wrong program may have frozen, if only one line can be the cause."""
-    for pattern, kind, words, advice in _FREEZERS:
+    for pattern, kind, description, advice in _FREEZERS:
         lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
-            return [Finding(kind, "error", f"{words} ({suspect.text})", advice, where)]
+            return [Finding(kind, "error", f"{description} ({suspect.text})", advice, where)]
     return []
 
 
@@ -369,8 +371,8 @@ def judged(findings: Sequence[Finding], rows: Mapping[str, RuntimeRow]) -> list[
     statuses = {row.status for row in rows.values()}
     if Status.PROVEN in statuses or statuses == {Status.NOT_MADE}:
         return list(findings)
-    return [_grave(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
+    return [_as_error(item) if item.kind in _MAYBE and item.severity != "error" else item for item in findings]
 
 
-def _grave(finding: Finding) -> Finding:
+def _as_error(finding: Finding) -> Finding:
     return replace(finding, severity="error", message=f"{finding.message}: the program keeps what it was made with")

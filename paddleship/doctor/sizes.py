@@ -25,10 +25,10 @@ _LEAVE_OUT = "declare the dimension as a number, or ship another runtime (in par
 _SHAPE = frozenset({"1.shape", "1.shape64"})
 
 
-def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kept: bool, timeout_s: float) -> list[Finding]:
+def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, program_proven: bool, timeout_s: float) -> list[Finding]:
     """A finding if the candidate in `folder` answers, with eager's shapes, for some sizes of a dimension only.
 
-    `kept`: the program that it was made from keeps the dimension, so the runtime is the cause and not a line of the model.
+    `program_proven`: the program that it was made from accepts all sizes, so the runtime is the cause and not a line of the model.
     """
     answers = _ask(folder, evidence, timeout_s=timeout_s)
     fits = [
@@ -37,22 +37,22 @@ def frozen(folder: Path, evidence: Evidence, suspects: Sequence[Suspect], *, kep
     ]
     if all(fits):
         return []
-    words = next((answer for answer in answers if isinstance(answer, str)), "the answer has another shape")
+    failure = next((answer for answer in answers if isinstance(answer, str)), "the answer has another shape")
     where = next((suspect.where for suspect in suspects if suspect.pattern == "frozen-dimension"), None)
     if not any(fits):
         return []
-    found = []
+    findings = []
     for name, sizes in _dimensions(Candidate.load(folder), evidence).items():
         good = {size for size, fit in zip(sizes, fits, strict=True) if fit}
         bad = {size for size, fit in zip(sizes, fits, strict=True) if not fit}
         if bad and not good & bad:
-            message = f"works with {_list(good)} and not with {_list(bad)} ({words})"
-            found.append(
+            message = f"works with {_list(good)} and not with {_list(bad)} ({failure})"
+            findings.append(
                 Finding("shape-specific", "error", f"{name} is dynamic in the program, and this runtime {message}", _LEAVE_OUT)
-                if kept
+                if program_proven
                 else Finding("frozen-dimension", "error", f"{name} is declared dynamic, and the program {message}", _ADVICE, where)
             )
-    return found
+    return findings
 
 
 def only_sizes(folder: Path) -> set[str]:
@@ -97,12 +97,12 @@ def _shapes(answer: Arrays) -> dict[str, tuple[int, ...]]:
 
 def _dimensions(model: Candidate, evidence: Evidence) -> dict[str, list[int]]:
     """The size of each dynamic dimension in every case."""
-    found: dict[str, list[int]] = {}
+    sizes: dict[str, list[int]] = {}
     for spec in model.inputs:
         for axis, name in enumerate(spec.shape):
             if isinstance(name, str):
-                found.setdefault(name, [case.inputs[spec.name].shape[axis] for case in evidence.cases])
-    return found
+                sizes.setdefault(name, [case.inputs[spec.name].shape[axis] for case in evidence.cases])
+    return sizes
 
 
 def _list(sizes: set[int]) -> str:

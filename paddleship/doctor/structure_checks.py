@@ -26,29 +26,29 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
     parameters = list(inspect.signature(function).parameters.values())
     if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters):
         if where is not None:  # Sequential and similar layers accept any arguments, and Paddle knows them
-            words = "forward takes *args, and a static program needs a name for each input"
-            yield Finding("signature", "error", words, f"write forward(self, {', '.join(names)})", where, owner)
+            message = "forward takes *args, and a static program needs a name for each input"
+            yield Finding("signature", "error", message, f"write forward(self, {', '.join(names)})", where, owner)
         return
     if parameters and parameters[0].name != "self":
-        words = f"the first argument of forward is named {parameters[0].name!r}, and Paddle's conversion requires 'self'"
-        yield Finding("signature", "error", words, "rename it to self", where, owner)
+        message = f"the first argument of forward is named {parameters[0].name!r}, and Paddle's conversion requires 'self'"
+        yield Finding("signature", "error", message, "rename it to self", where, owner)
     required = [item.name for item in parameters[1:] if item.default is kinds.empty and item.kind is kinds.POSITIONAL_OR_KEYWORD]
     taken = [item.name for item in parameters[1:] if item.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)]
     named_only = [item.name for item in parameters[1:] if item.kind is kinds.KEYWORD_ONLY and item.default is kinds.empty]
     if named_only:
-        words = f"forward takes {', '.join(named_only)} by keyword only, and inputs are passed by position"
-        yield Finding("signature", "error", words, "remove the * before it, or give it a default", where, owner)
+        message = f"forward takes {', '.join(named_only)} by keyword only, and inputs are passed by position"
+        yield Finding("signature", "error", message, "remove the * before it, or give it a default", where, owner)
     if set(names) <= set(taken):  # matched by name
         missing = [name for name in required if name not in names]
         if missing:
-            words = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
+            message = f"forward needs {', '.join(missing)}, and {', '.join(names)} {'is' if len(names) == 1 else 'are'} declared"
             advice = f"declare it, or declare it as None if forward accepts that: --input '{missing[0]}=none'"
-            yield Finding("bad-model", "error", words, advice, where, owner)
+            yield Finding("bad-model", "error", message, advice, where, owner)
     elif not len(required) <= len(names) <= len(taken):
-        words = (
+        message = (
             f"forward takes {_count(required, taken)} ({', '.join(taken) or 'none'}), and {len(names)} are declared ({', '.join(names)})"
         )
-        yield Finding("bad-model", "error", words, "declare one input for each argument of forward, in the same order", where, owner)
+        yield Finding("bad-model", "error", message, "declare one input for each argument of forward, in the same order", where, owner)
 
 
 def weights(layer: Any, *, fresh: bool) -> Iterator[Finding]:
@@ -59,8 +59,8 @@ def weights(layer: Any, *, fresh: bool) -> Iterator[Finding]:
     }
     if bad:
         more = f", and {len(bad) - 3} more" if len(bad) > 3 else ""
-        words = f"weights hold NaN or infinity: {', '.join(list(bad.values())[:3])}{more}"
-        yield Finding("nan-weights", "error", words, _INITIALISE if fresh else _TRAIN, None, next(iter(bad)))
+        message = f"weights hold NaN or infinity: {', '.join(list(bad.values())[:3])}{more}"
+        yield Finding("nan-weights", "error", message, _INITIALISE if fresh else _TRAIN, None, next(iter(bad)))
 
 
 def layers(layer: Any, built: Observations, running: Observations) -> Iterator[Finding]:

@@ -120,14 +120,14 @@ def lines(seen: Observations, taken: TakenBranches, *, randomness: bool = False)
     last: list[Line] = []
 
     def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
-        here = (frame.f_code.co_filename, frame.f_lineno)
+        line = (frame.f_code.co_filename, frame.f_lineno)
         if state is not None and state.changed() and last and last[-1] not in seen.random:
             seen.random.append(last[-1])
         if event == "line":
-            seen.executed.add(here)
+            seen.executed.add(line)
         if event == "return":
-            here = _outer(frame) or here
-        last[:] = [here]
+            line = _outer(frame) or line
+        last[:] = [line]
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
@@ -170,13 +170,13 @@ class _Randomness:
     """Whether a random generator of Paddle, numpy or Python has advanced since the last call."""
 
     def __init__(self) -> None:
-        self._seen = self._look()
+        self._seen = self._states()
 
     def changed(self) -> bool:
-        before, self._seen = self._seen, self._look()
+        before, self._seen = self._seen, self._states()
         return before != self._seen
 
-    def _look(self) -> tuple[Any, ...]:
+    def _states(self) -> tuple[Any, ...]:
         from paddle.base import core
 
         drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # addresses change

@@ -25,13 +25,13 @@ def draw(result: DriftResult, reports: Path, name: str) -> str:
 
 
 def _bars(feature: FeatureDrift, axes: Any) -> None:
-    places = range(len(feature.training))
+    positions = range(len(feature.training))
     color = charts.RED if feature.verdict == DriftVerdict.DRIFTED else charts.BLUE
-    axes.bar([place - 0.2 for place in places], feature.training, 0.4, color=charts.GREY, label="training rows")
-    axes.bar([place + 0.2 for place in places], feature.requests, 0.4, color=color, label="requests")
+    axes.bar([position - 0.2 for position in positions], feature.training, 0.4, color=charts.GREY, label="training rows")
+    axes.bar([position + 0.2 for position in positions], feature.requests, 0.4, color=color, label="requests")
     title = f"{feature.name}: {feature.verdict}, distance {feature.distance:.2f}"
     axes.set_title(title, loc="left", fontsize=9, fontfamily=fonts.for_names([title])[0])
-    axes.set_xticks(places, _labels(feature.bins), fontsize=7, rotation=30, ha="right")
+    axes.set_xticks(positions, _labels(feature.bins), fontsize=7, rotation=30, ha="right")
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=7)
 

@@ -87,14 +87,14 @@ def compare(sample: Sample, settings: Drift) -> DriftResult:
     if known and enough:
         p_values = [_p_value(one, other) for one, other in zip(training, sample.counts, strict=True)]
         adjusted = false_discovery_control(p_values, method="by").tolist()
-    found = []
+    features = []
     for bins, one, other, p_value in zip(known, training, sample.counts, adjusted, strict=True):
         distance = _distance(one, other)
         verdict = _verdict(p_value, distance, settings)
         unseen = float(_shares(other)[list(bins.unseen)].sum())
         shares = tuple(_shares(one).tolist()), tuple(_shares(other).tolist())
-        found.append(FeatureDrift(bins.name, distance, p_value, unseen, verdict, *shares, bins))
-    return DriftResult(sample, tuple(sorted(found, key=lambda feature: (-feature.distance, feature.name))), settings)
+        features.append(FeatureDrift(bins.name, distance, p_value, unseen, verdict, *shares, bins))
+    return DriftResult(sample, tuple(sorted(features, key=lambda feature: (-feature.distance, feature.name))), settings)
 
 
 def _verdict(p_value: float | None, distance: float, settings: Drift) -> DriftVerdict:

@@ -27,31 +27,31 @@ class Sample:
     counts: tuple[np.ndarray[Any, Any], ...]
 
 
-def read(place: Path, *, hours: int, digest: str | None = None, now: datetime | None = None) -> Sample:
+def read(source: Path, *, hours: int, digest: str | None = None, now: datetime | None = None) -> Sample:
     """Add up the files in a folder, or read one file: the last `hours`, of the candidate with this digest.
 
     Without a digest, of the candidate that counted last. Raises BadInput.
     """
-    paths = [place] if place.is_file() else sorted(place.glob(f"*{SUFFIX}"))
+    paths = [source] if source.is_file() else sorted(source.glob(f"*{SUFFIX}"))
     if not paths:
         raise BadInput(
-            f"there is no request sample in {str(place)!r}: start the server with --sample, and name the folder that it writes to"
+            f"there is no request sample in {str(source)!r}: start the server with --sample, and name the folder that it writes to"
         )
-    found = [_read(path) for path in paths]
-    wanted = digest or max(found, key=_latest)["candidate_digest"]
-    ours = [item for item in found if item["candidate_digest"] == wanted]
+    samples = [_read(path) for path in paths]
+    wanted = digest or max(samples, key=_latest)["candidate_digest"]
+    ours = [item for item in samples if item["candidate_digest"] == wanted]
     if not ours:
-        others = ", ".join(sorted({item["candidate_digest"][:12] for item in found}))
+        others = ", ".join(sorted({item["candidate_digest"][:12] for item in samples}))
         raise BadInput(
-            f"{str(place)!r} has no requests of the candidate {wanted[:12]} (it has those of {others}): give the candidate that serves, or "
-            "leave --candidate out"
+            f"{str(source)!r} has no requests of the candidate {wanted[:12]} (it has those of {others}): give the candidate that serves, "
+            "or leave --candidate out"
         )
     since = ((now or datetime.now(UTC)) - timedelta(hours=hours)).strftime("%Y-%m-%dT%H")
     parts = [counted for item in ours for hour, counted in item["hours"].items() if hour > since]
     profile = ours[0]["profile"]
     counts = tuple(
-        np.sum([np.zeros(len(feature["counts"])), *(part["counts"][place] for part in parts)], axis=0)
-        for place, feature in enumerate(profile["features"])
+        np.sum([np.zeros(len(feature["counts"])), *(part["counts"][index] for part in parts)], axis=0)
+        for index, feature in enumerate(profile["features"])
     )
     return Sample(ours[0]["model"], ours[0]["candidate"], wanted, profile, sum(part["rows"] for part in parts), counts)
 

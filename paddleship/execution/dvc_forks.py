@@ -1,4 +1,4 @@
-"""`python -m paddleship.execution.dvc_forks FD FOLDER`: import DVC, and do the commands that the socket FD asks for, each in a fork.
+"""`python -m paddleship.execution.dvc_forks FD FOLDER`: import DVC, and run the commands that the socket FD requests, each in a fork.
 
 A request has three descriptors: a file with the arguments and the environment, a pipe whose other end the asking process holds, and where
 the output goes. The answers are the process id and, at the end, the exit code.
@@ -43,7 +43,7 @@ _IMPORTED = (  # what `repro` and `push` import when they need it, which each fo
 
 
 def _serve(channel: socket.socket) -> None:
-    """Do requests one by one until the other end is closed."""
+    """Serve requests one by one until the other end is closed."""
     while True:
         message, descriptors, _, _ = socket.recv_fds(channel, 32, 3, socket.MSG_CMSG_CLOEXEC)
         if not message:
@@ -60,7 +60,7 @@ def _serve(channel: socket.socket) -> None:
 
 
 def _be(request: int, guard: int, output: int) -> int:
-    """In a fork: do the command. Returns its exit code."""
+    """In a fork: run the command. Returns its exit code."""
     from dvc.cli import main
 
     os.setsid()
@@ -68,13 +68,13 @@ def _be(request: int, guard: int, output: int) -> int:
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)
-    os.chdir(sys.argv[2])  # it may have been made anew since
+    os.chdir(sys.argv[2])  # it may have been created again since
     with os.fdopen(request, encoding="utf-8") as file:
         file.seek(0)
         wanted = json.load(file)
     os.environ.clear()
     os.environ.update(wanted["environment"])
-    sys.argv = ["dvc", *wanted["arguments"]]  # its locks name it so
+    sys.argv = ["dvc", *wanted["arguments"]]  # its locks contain this name
     return int(main(wanted["arguments"]))
 
 

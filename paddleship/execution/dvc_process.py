@@ -51,7 +51,7 @@ class Command:
 
 @contextmanager
 def command(folder: Path, *arguments: str, environment: Mapping[str, str]) -> Iterator[Command]:
-    """Run `dvc` in a process group of its own, which ends with the block, and with this process however that ends.
+    """Run `dvc` in a process group of its own, which ends with the block, and with this process in any case.
 
     One at a time in this process. Raises Unavailable if the process that imports DVC has ended.
     """
@@ -81,7 +81,7 @@ def get_ready(folder: Path) -> None:
 
 
 def is_of(command: Sequence[str], folder: Path) -> bool:
-    """Whether this is the command line of a process that does DVC's commands in a folder."""
+    """Whether this is the command line of a process that runs DVC's commands in a folder."""
     return [*command[1:3], *command[4:]] == ["-m", _PROGRAM, str(folder)]
 
 
@@ -121,17 +121,17 @@ def _end() -> None:
 
 
 def _ask(channel: socket.socket, request: str, guard: int, output: int) -> int:
-    """Have a command run. Returns its process id. Closes both descriptors."""
-    given = os.memfd_create("request")  # an environment may be larger than a message
+    """Request a command. Returns its process id. Closes both descriptors."""
+    request_file = os.memfd_create("request")  # an environment may be larger than a message
     try:
-        with os.fdopen(given, "w", encoding="utf-8", closefd=False) as file:
+        with os.fdopen(request_file, "w", encoding="utf-8", closefd=False) as file:
             file.write(request)
-        socket.send_fds(channel, [b"request"], [given, guard, output])
+        socket.send_fds(channel, [b"request"], [request_file, guard, output])
         answer = channel.recv(_MOST)
     except ConnectionError:
         answer = b""
     finally:
-        for descriptor in (given, guard, output):
+        for descriptor in (request_file, guard, output):
             os.close(descriptor)
     if not answer:
         raise Unavailable("the process that imports DVC ended: see its message above, or check memory limits, then run again")

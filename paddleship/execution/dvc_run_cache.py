@@ -24,12 +24,12 @@ def share() -> None:
 
 def _push(cache: Any, remote: str | None, odb: Any = None) -> list[tuple[str, str]]:
     """Copy the entries of the stages as they are now, if the remote lacks them. Returns these entries."""
-    local, found = cache.repo.cache.legacy, odb or _remote(cache, remote, "push --run-cache")
+    local, remote_cache = cache.repo.cache.legacy, odb or _remote(cache, remote, "push --run-cache")
     ran = [stage for stage in cache.repo.index.stages if stage.cmd and all(item.hash_info for item in (*stage.deps, *stage.outs))]
     keys = [_get_cache_hash(to_single_stage_lockfile(stage), key=True) for stage in ran]  # of dvc.lock: no file is hashed again
     names = [name for key in keys for name in _entries(local, key)]
-    known = found.fs.exists([_path(found, *name) for name in names])
-    _copy([name for name, is_there in zip(names, known, strict=True) if not is_there], local, found)
+    known = remote_cache.fs.exists([_path(remote_cache, *name) for name in names])
+    _copy([name for name, is_there in zip(names, known, strict=True) if not is_there], local, remote_cache)
     return names
 
 
@@ -48,14 +48,14 @@ def _load(cache: Any, stage: Any) -> Any:
 
 
 def _remote(cache: Any, name: str | None, command: str) -> Any:
-    """The remote's place for entries. Raises RunCacheNotSupported."""
+    """The remote's storage of entries. Raises RunCacheNotSupported."""
     try:
-        found = cache.repo.cloud.get_remote_odb(name, command, hash_name="md5-dos2unix")
+        odb = cache.repo.cloud.get_remote_odb(name, command, hash_name="md5-dos2unix")
     except RemoteConfigError as error:
         raise RunCacheNotSupported(error) from error
-    if isinstance(found.fs, HTTPFileSystem):
-        raise RunCacheNotSupported(f"it is not supported over HTTP: {found.path}")
-    return found
+    if isinstance(odb.fs, HTTPFileSystem):
+        raise RunCacheNotSupported(f"it is not supported over HTTP: {odb.path}")
+    return odb
 
 
 def _entries(odb: Any, key: str) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What a failed stage reported, on its way to another machine: it is no out of a finished stage, so DVC gets it as a folder of its own."""
+"""Send what a failed stage reported to another machine: it is no out of a finished stage, so DVC gets it as a separate folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _FOLDER = "failed_stage"
 
 def pack(root: Path, reports: Path, stage: str) -> list[str]:
     """Send report, pictures and log of a failed stage to DVC's remote. Returns the files to put into the snapshot. Raises Unavailable."""
-    found = [path for path in reports.glob(f"{stage}*") if path.name.partition(".")[0] == stage]
-    if not found:
+    files = [path for path in reports.glob(f"{stage}*") if path.name.partition(".")[0] == stage]
+    if not files:
         return []
     folder, ignored = root / _FOLDER, root / ".gitignore"
     before = ignored.read_bytes() if ignored.exists() else None
     folder.mkdir()
-    for path in found:
+    for path in files:
         (shutil.copytree if path.is_dir() else shutil.copy)(path, folder / path.name)
     stages.add(root, _FOLDER)
     if before is None:

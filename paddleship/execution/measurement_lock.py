@@ -1,4 +1,4 @@
-"""Runs that were started together compute at the same time, but nothing of them computes while one of them measures.
+"""Runs that were started together compute at the same time, but none computes while one of them measures.
 
 Each stage holds a lock shared, `benchmark` holds it alone. The runs know the lock from an environment variable; other runs do not wait.
 """
@@ -24,7 +24,7 @@ def turn(stage: str, *, on_line: Callable[[str], None]) -> Iterator[None]:
         return
     alone = stage == _MEASURES
     with ExitStack() as held:
-        door = held.enter_context(ExitStack())  # who waits to be alone holds it, so that no other stage begins
+        door = held.enter_context(ExitStack())  # a stage that waits for the exclusive lock holds it, so that no other stage begins
         _acquire(Path(f"{path}.door"), fcntl.LOCK_EX, door, stage, on_line)
         _acquire(Path(path), fcntl.LOCK_EX if alone else fcntl.LOCK_SH, held, stage, on_line)
         if not alone:

@@ -22,11 +22,11 @@ def guard_descendants() -> None:
     """Mark this process's descendants, and end them when this process ends in any way; without /proc, do nothing."""
     if not Path("/proc/self/environ").exists():
         return
-    here, _there = os.pipe()  # the other end stays open while this process lives
+    read_end, _write_end = os.pipe()  # the other end stays open while this process lives
     mark = os.urandom(16).hex()
-    command = [sys.executable, "-S", "-E", str(Path(__file__).resolve()), str(here), mark]
-    subprocess.Popen(command, pass_fds=(here,), start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-    os.close(here)
+    command = [sys.executable, "-S", "-E", str(Path(__file__).resolve()), str(read_end), mark]
+    subprocess.Popen(command, pass_fds=(read_end,), start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    os.close(read_end)
     os.environ[_VARIABLE] = mark
 
 
@@ -45,13 +45,13 @@ def main() -> None:
 
 def _marked(variable: bytes) -> list[int]:
     """The processes that inherited the variable; those of other users cannot be read and are not ours."""
-    found = []
+    pids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
             with contextlib.suppress(OSError):
                 if variable in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+                    pids.append(int(folder.name))
+    return pids
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ class ReproResult:
     @property
     def dvc_errno(self) -> int | None:
         """The number of the system's error that ended DVC itself, if it printed one."""
-        found = _ERRNO.search(self.dvc_error)
-        return int(found[1]) if found else None
+        match = _ERRNO.search(self.dvc_error)
+        return int(match[1]) if match else None
 
     def read(self, line: str) -> None:
         if line.startswith("Running stage '"):
@@ -77,8 +77,8 @@ class ReproResult:
             self.dvc_error = line.removeprefix("ERROR: ")
         elif self.dvc_error.endswith(":"):  # DVC prints the names on separate lines
             self.dvc_error += f" {line.strip()}"
-        if found := _EXIT.search(line):
-            self.stage_code = int(found[1])
+        if match := _EXIT.search(line):
+            self.stage_code = int(match[1])
 
 
 def repro(root: Path, address: str, *, environment: dict[str, str], on_line: Callable[[str], None], force: bool) -> ReproResult:

@@ -37,7 +37,7 @@ def take(root: Path, facts: Mapping[str, Any] | None = None, *, also: Sequence[s
 
 
 def hold(checkout: Path, commit: str, name: str) -> None:
-    """Let the ref `name` name a snapshot here, so that git keeps it."""
+    """Point the ref `name` to a snapshot in this clone, so that git keeps it."""
     _git(checkout, "update-ref", name, commit)
 
 
@@ -64,8 +64,8 @@ def base(checkout: Path, commit: str) -> str:
 
 def facts(checkout: Path, commit: str) -> dict[str, Any]:
     """The facts in the message of a snapshot."""
-    found = json.loads(_git(checkout, "log", "-1", "--format=%B", commit))
-    return dict(found)
+    facts = json.loads(_git(checkout, "log", "-1", "--format=%B", commit))
+    return dict(facts)
 
 
 def ref(run_id: str, name: str) -> str:

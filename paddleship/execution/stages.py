@@ -68,7 +68,7 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
         with chdir(root), _repo(root) as repo:  # DVC resolves names against the working directory
             wanted = repo.stage.collect(until, with_deps=True)
             edges = repo.index.graph.subgraph(wanted)
-            written = {stage: place for place, stage in enumerate(repo.index.stages)}
+            written = {stage: index for index, stage in enumerate(repo.index.stages)}
             order = networkx.lexicographical_topological_sort(edges.reverse(), key=lambda stage: written[stage])
             return [
                 Stage(
@@ -97,14 +97,14 @@ def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
             made = [Path(out.fs_path) for out in repo.index.outs if out.protocol == "local"]
-            found = []
+            missing_paths = []
             for stage in wanted:
                 (known,) = repo.stage.collect(stage.address)
                 absent = [Path(dep.fs_path) for dep in known.deps if dep.protocol == "local" and not dep.exists]
                 lost = [path for path in absent if not any(path == out or path in out.parents or out in path.parents for out in made)]
                 if lost and known.changed(allow_missing=True):  # otherwise its outs are restored, whatever it read before
-                    found += [(stage, path.relative_to(root) if path.is_relative_to(root) else path) for path in lost]
-            return found
+                    missing_paths += [(stage, path.relative_to(root) if path.is_relative_to(root) else path) for path in lost]
+            return missing_paths
     except _dvc_error():
         return []  # busy or broken: the run waits, or reports the error
 
@@ -117,19 +117,19 @@ def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path]
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
             outs = {out.fs_path: out.hash_info for out in repo.index.outs}
-            found = {}
+            changed = {}
             for stage in wanted:
                 (known,) = repo.stage.collect(stage.address)
                 if not all(out.hash_info for out in known.outs):
-                    found[stage.name] = ["it is not in dvc.lock"]
+                    changed[stage.name] = ["it is not in dvc.lock"]
                     continue
                 counted = [dep for dep in known.deps if Path(dep.fs_path) not in {root / path for path in apart_from}]
                 names = [name for dep in counted for name in _differences(dep, outs)]
                 if known.changed_stage():
                     names.append("its command")
                 if names:
-                    found[stage.name] = names
-            return found
+                    changed[stage.name] = names
+            return changed
     except _dvc_error() as error:
         raise Unavailable(f"DVC cannot say what changed ({error}): end other DVC commands in {root}, and see `dvc status`") from None
 
@@ -143,13 +143,13 @@ def read_hashes(root: Path, wanted: Sequence[Stage]) -> dict[str, str]:
         with chdir(root), _repo(root) as repo, repo.lock:
             made = [out.fs_path for out in repo.index.outs if out.stage.cmd]
             held = {out.fs_path: out.hash_info.value for out in repo.index.outs if not out.stage.cmd}
-            found = {}
+            hashes = {}
             for stage in wanted:
                 (known,) = repo.stage.collect(stage.address)
                 for dep in known.deps:
                     if dep.fs_path not in made:
-                        found[f"{stage.name}: {dep}"] = _hash_of(dep, held)
-            return found
+                        hashes[f"{stage.name}: {dep}"] = _hash_of(dep, held)
+            return hashes
     except _dvc_error() as error:
         raise Unavailable(
             f"DVC cannot say what the stages read ({error}): end other DVC commands in {root}, and see `dvc status`"
@@ -165,7 +165,7 @@ def refresh_imports(root: Path) -> list[str]:
     except _dvc_error() as error:
         raise Unavailable(f"the source of an import cannot be read ({error}): make it available, then run again") from None
     if stale and (done := _dvc(root, "update", *stale)).returncode:
-        raise Unavailable(f"`dvc update {' '.join(stale)}` failed ({_last_words(done)}): make the source available, then run again")
+        raise Unavailable(f"`dvc update {' '.join(stale)}` failed ({_last_error(done)}): make the source available, then run again")
     return stale
 
 
@@ -176,7 +176,7 @@ def run(root: Path, stage: Stage, *, environment: dict[str, str], on_line: Calla
     exit code with the stage's message, and StageKilled. No process of the stage is left afterwards.
     """
     own = repro.turn(root / _TURN, other=f"uses {root.name}", on_line=on_line)
-    with own, _kept_lock(root, stage), _turn(root, stage, on_line=on_line):
+    with own, _with_lock_backup(root, stage), _turn(root, stage, on_line=on_line):
         _forget_dead_holders(root)
         give_up = time.monotonic() + _BUSY_S
         while True:
@@ -212,8 +212,8 @@ def _locked(root: Path, stage: str, kind: str, path: str) -> str | None:
     import yaml
 
     lock = root / "dvc.lock"
-    found = yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.exists() else {}
-    return next((item["md5"] for item in found.get("stages", {}).get(stage, {}).get(kind, []) if item["path"] == path), None)
+    content = yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.exists() else {}
+    return next((item["md5"] for item in content.get("stages", {}).get(stage, {}).get(kind, []) if item["path"] == path), None)
 
 
 def lock_sha256(root: Path) -> str:
@@ -228,21 +228,21 @@ def push(root: Path, *, on_line: Callable[[str], None], only: Sequence[str] = ()
     """
     done = _dvc(root, "push", "--run-cache", *only)
     if done.returncode:
-        on_line(f"dvc push failed ({_last_words(done)}): the next run tries again, or run `dvc push --run-cache`")
+        on_line(f"dvc push failed ({_last_error(done)}): the next run tries again, or run `dvc push --run-cache`")
     return done.returncode == 0
 
 
 def send(root: Path, names: Sequence[str]) -> None:
     """Push stages or paths to the default remote, for another machine to `fetch`. Raises Unavailable."""
     if names and (done := _dvc(root, "push", *names)).returncode:
-        raise Unavailable(f"DVC's remote does not take {', '.join(names)} ({_last_words(done)}): make it available, then run again")
+        raise Unavailable(f"DVC's remote does not take {', '.join(names)} ({_last_error(done)}): make it available, then run again")
 
 
 def fetch(root: Path, names: Sequence[str]) -> None:
     """Bring stages or paths into a worktree, from the cache or else from the default remote. Raises Unavailable."""
     if names and (done := _dvc(root, "pull", *names)).returncode:
         raise Unavailable(
-            f"DVC's remote does not have {', '.join(names)} ({_last_words(done)}): every machine of a run needs the same remote, see "
+            f"DVC's remote does not have {', '.join(names)} ({_last_error(done)}): every machine of a run needs the same remote, see "
             "`dvc remote list`"
         )
 
@@ -258,7 +258,7 @@ def require_remote(root: Path) -> None:
 def add(root: Path, name: str) -> None:
     """Put a file or folder under DVC. Raises Unavailable."""
     if (done := _dvc(root, "add", name)).returncode:
-        raise Unavailable(f"DVC cannot add {name} in {root} ({_last_words(done)}): free some space there, then run again")
+        raise Unavailable(f"DVC cannot add {name} in {root} ({_last_error(done)}): free some space there, then run again")
 
 
 def inputs(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Stage] = ()) -> list[str]:
@@ -269,12 +269,12 @@ def inputs(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Stage]
     ours = {stage.address for stage in (*wanted, *apart_from)}
     with chdir(root), _repo(root) as repo, repo.lock:
         held = {Path(out.fs_path) for out in repo.index.outs if out.use_cache and out.stage.addressing not in ours}
-        found = set()
+        paths = set()
         for stage in wanted:
             (known,) = repo.stage.collect(stage.address)
             for path in (Path(dep.fs_path) for dep in known.deps if dep.protocol == "local"):
-                found |= {path} if any(out in (path, *path.parents) for out in held) else {out for out in held if path in out.parents}
-        return sorted(str(path.relative_to(root)) for path in found)
+                paths |= {path} if any(out in (path, *path.parents) for out in held) else {out for out in held if path in out.parents}
+        return sorted(str(path.relative_to(root)) for path in paths)
 
 
 def outs(root: Path, stage: Stage, *, below: Path) -> list[str]:
@@ -291,7 +291,7 @@ def bring(root: Path, names: Sequence[str]) -> None:
         done = _dvc(root, "pull", *names)
         if done.returncode:
             raise Unavailable(
-                f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_words(done)}): run it again"
+                f"the outs of {', '.join(names)} are neither in DVC's cache nor in its remote ({_last_error(done)}): run it again"
             )
 
 
@@ -312,7 +312,7 @@ def _turn(root: Path, stage: Stage, *, on_line: Callable[[str], None]) -> Abstra
 
 
 @contextmanager
-def _kept_lock(root: Path, stage: Stage) -> Iterator[None]:
+def _with_lock_backup(root: Path, stage: Stage) -> Iterator[None]:
     """Run a stage in this block, with a copy of the dvc.lock that DVC writes after it, which stays if this process is killed."""
     if (root / _BEFORE).exists():
         _repair_lock(root)
@@ -357,17 +357,17 @@ def _forget_dead_holders(root: Path) -> None:
     path = folder / "rwlock"
     if not path.exists():
         return
-    with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC tells
+    with suppress(_dvc_error()), make_lock(str(folder / "rwlock.lock"), tmp_dir=str(folder)):  # if it is busy, DVC reports it
         try:
             held = json.loads(path.read_text(encoding="utf-8"))
-            reading = {file: [one for one in found if _lives(one, root)] for file, found in held.get("read", {}).items()}
-            writing = {file: one for file, one in held.get("write", {}).items() if _lives(one, root)}
+            reading = {file: [one for one in holders if _is_alive(one, root)] for file, holders in held.get("read", {}).items()}
+            writing = {file: one for file, one in held.get("write", {}).items() if _is_alive(one, root)}
             write_text(path, json.dumps({"write": writing, "read": {file: left for file, left in reading.items() if left}}))
         except (ValueError, AttributeError, KeyError, TypeError):
             path.unlink()
 
 
-def _lives(holder: Mapping[str, Any], root: Path) -> bool:
+def _is_alive(holder: Mapping[str, Any], root: Path) -> bool:
     """Whether a process of DVC's list is alive, and not another one with its pid: `dvc`, or a fork of the process that imports DVC here."""
     import psutil
 
@@ -383,7 +383,7 @@ def _differences(dep: Any, outs: Mapping[str, Any]) -> list[str]:
     ((name, status),) = dep.status().items() or [("", "")]
     if isinstance(status, dict):
         before, now = dep.hash_info.value or {}, dep.read_params()
-        return [f"{name}: {words}" for key in status for words in _changed(key, before.get(key), now.get(key))]
+        return [f"{name}: {change}" for key in status for change in _changed(key, before.get(key), now.get(key))]
     if status == "deleted":  # a newer version may be in a .dvc file
         return [name] if outs.get(dep.fs_path, dep.hash_info) != dep.hash_info else []
     return [name] if status else []
@@ -393,13 +393,13 @@ def _changed(key: str, before: Any, now: Any) -> list[str]:
     """Each value below `key` that differs, with both."""
     if isinstance(before, dict) and isinstance(now, dict):
         inner = [name for name in {**before, **now} if before.get(name) != now.get(name)]
-        return [words for name in inner for words in _changed(f"{key}.{name}", before.get(name), now.get(name))]
+        return [change for name in inner for change in _changed(f"{key}.{name}", before.get(name), now.get(name))]
     old, new = (json.dumps(value, ensure_ascii=False, default=str) for value in (before, now))
     return [f"{key} {old:.40} → {new:.40}"]
 
 
 def _hash_of(dep: Any, held: Mapping[str, Any]) -> str:
-    """The hash of a dep: as DVC holds it, all or in parts, otherwise as it lies here."""
+    """The hash of a dep: as DVC holds it, all or in parts, otherwise as it is on disk."""
     if dep.fs_path in held:
         return str(held[dep.fs_path])
     if dep.exists:
@@ -419,7 +419,7 @@ def _failure(stage: Stage, ended: ReproResult) -> PaddleshipError:
         return _failure_of_dvc(stage, ended)
     if ended.stage_error:
         return errors.of_exit_code(code)(ended.stage_error)
-    if code != 1:  # the stages of paddleship tell their errors, and Python itself ends with 1
+    if code != 1:  # the stages of paddleship report their errors, and Python itself exits with 1
         return BadInput(
             f"{stage.name} ended with exit code {code} and without an error: a command of yours failed, or your code ended the process, as "
             "os._exit does: see the end of its log above"
@@ -437,11 +437,11 @@ def _failure_of_dvc(stage: Stage, ended: ReproResult) -> PaddleshipError:
 
 def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     with dvc_process.command(root, *arguments, environment=os.environ) as process:
-        said = process.stdout.read()
-        return subprocess.CompletedProcess(arguments, process.wait(), said)
+        output = process.stdout.read()
+        return subprocess.CompletedProcess(arguments, process.wait(), output)
 
 
-def _last_words(done: subprocess.CompletedProcess[str]) -> str:
+def _last_error(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in done.stdout.splitlines() if line.startswith("ERROR")] or done.stdout.splitlines() or ["no message"]
     return without_credentials(lines[-1]).removeprefix("ERROR: ")[:300]
 

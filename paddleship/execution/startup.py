@@ -1,4 +1,4 @@
-"""Make a process that imports much and ends soon quicker."""
+"""Speed up a short process that imports many modules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 
 
 def keep_what_they_make() -> None:
-    """Search the objects of imported modules, about a million with Prefect and MLflow, seldom for garbage, and at the end not at all.
+    """Collect garbage among the objects of imported modules (about a million with Prefect and MLflow) seldom, and not at exit.
 
     Python's own thresholds make both searches two fifths of the CPU time of a short command.
     """

@@ -41,7 +41,7 @@ class Workspace:
         if self.isolated:
             remove(self.checkout, self.root)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the lock of the worktree, so that others may remove it."""
         if self.lock is not None:
             self.lock.lock.release()
@@ -49,11 +49,11 @@ class Workspace:
 
 def checkout_of(folder: Path) -> Path:
     """The checkout that `folder` is in. Raises BadInput."""
-    found = subprocess.run(
+    done = subprocess.run(
         ["git", "rev-parse", "--show-toplevel"], cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
-    root = Path(found.stdout.strip() or "/nowhere")
-    if found.returncode or not (root / "dvc.yaml").exists() or not (root / ".dvc").exists():
+    root = Path(done.stdout.strip() or "/nowhere")
+    if done.returncode or not (root / "dvc.yaml").exists() or not (root / ".dvc").exists():
         raise BadInput(f"{folder} is not in a checkout of the pipeline (no git repository with dvc.yaml and .dvc): change into your clone")
     return root
 
@@ -148,20 +148,20 @@ def _lock(checkout: Path, root: Path) -> Path:
 
 def commit(checkout: Path, name: str = "HEAD") -> str:
     """The hash of a commit by its name, fetched from the checkout's remotes if needed. Raises BadInput."""
-    if (found := _known(checkout, name)) is not None:
-        return found
+    if (commit_id := _known(checkout, name)) is not None:
+        return commit_id
     _git(checkout, "fetch", "--quiet", "--all", "--tags")
-    for place in (name, *(f"{remote}/{name}" for remote in _git(checkout, "remote").split())):
-        if (found := _known(checkout, place)) is not None:
-            return found
+    for ref in (name, *(f"{remote}/{name}" for remote in _git(checkout, "remote").split())):
+        if (commit_id := _known(checkout, ref)) is not None:
+            return commit_id
     raise BadInput(f"there is no commit, branch or tag {name!r} in {checkout} or its remotes: push it first, or correct the name")
 
 
 def _known(checkout: Path, name: str) -> str | None:
     """The hash of a commit that the checkout has."""
     command = ["git", "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"]
-    found = subprocess.run(command, cwd=checkout, capture_output=True, encoding="utf-8", errors="replace", check=False)
-    return found.stdout.strip() if found.returncode == 0 else None
+    done = subprocess.run(command, cwd=checkout, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def newest(checkout: Path, name: str) -> str:
@@ -176,8 +176,8 @@ def newest(checkout: Path, name: str) -> str:
             _git(checkout, "fetch", "--quiet", "--tags", "--force", remote)
         except BadInput as error:
             raise Unavailable(f"{error}: make the git remote {remote!r} available, then run again") from None
-        if found := _git(checkout, "for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/{name}").strip():
-            return found
+        if commit_id := _git(checkout, "for-each-ref", "--format=%(objectname)", f"refs/remotes/{remote}/{name}").strip():
+            return commit_id
     return commit(checkout, name)
 
 

@@ -46,9 +46,9 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: M
     candidates.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
     _compile(root, "site", "app")
     for part in list(root.iterdir()):  # with all folders above it, so that a layer has their times from here and not from the build
-        place = context / part.name / "opt/paddleship"
-        place.mkdir(parents=True)
-        part.rename(place / part.name)
+        package_folder = context / part.name / "opt/paddleship"
+        package_folder.mkdir(parents=True)
+        part.rename(package_folder / part.name)
     root.rmdir()
     for path in (context, *context.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -91,8 +91,8 @@ def _install(runtime: Registration, further: Sequence[str], target: Path) -> Non
 
 def _add_library(name: str, target: Path) -> None:
     """Add a system library that the runtime needs and slim images do not have. Raises Unavailable."""
-    found = [folder / name for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
-    library = next((path for path in found if path.exists()), None)
+    paths = [folder / name for folder in (Path("/usr/lib/x86_64-linux-gnu"), Path("/usr/lib64"), Path("/usr/lib"))]
+    library = next((path for path in paths if path.exists()), None)
     if library is None:
         raise Unavailable(f"{name} is missing on this host, and the image needs it: install it (Debian package of libgomp.so.1: libgomp1)")
     shutil.copy(library.resolve(), target / name)

@@ -41,5 +41,5 @@ def matcher(patterns: Sequence[str]) -> PathSpec[Any]:
 def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
     pruned = matcher(patterns)
     files = [file for file in distribution(name).files or [] if not {"..", "__pycache__"} & set(file.parts)]
-    kept = [Path(str(file.locate())) for file in files if not pruned.match_file(file.as_posix())]
-    return sum(path.stat().st_size for path in kept if path.is_file())
+    paths = [Path(str(file.locate())) for file in files if not pruned.match_file(file.as_posix())]
+    return sum(path.stat().st_size for path in paths if path.is_file())

@@ -9,14 +9,14 @@ from pathlib import Path
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.runtimes.registration import Registration
 
-_PLACE = Path("docker/requirements")
+_FOLDER = Path("docker/requirements")
 SERVER = "server.txt"
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def folder() -> Path:
     """The folder docker/requirements: of the current checkout, or of the checkout that this library was loaded from."""
-    return _PLACE if (_PLACE / SERVER).is_file() else Path(__file__).parents[2] / _PLACE
+    return _FOLDER if (_FOLDER / SERVER).is_file() else Path(__file__).parents[2] / _FOLDER
 
 
 def dockerfile() -> Path:
@@ -24,20 +24,20 @@ def dockerfile() -> Path:
     return folder().parent / "serve.Dockerfile"
 
 
-def of(runtime: Registration, place: Path | None = None) -> list[str]:
-    """All pins of the runtime's image; `place` is the folder of the files. Raises CandidateError."""
-    return [*pins(file(runtime, place)), *runtime.pins]
+def of(runtime: Registration, pins_folder: Path | None = None) -> list[str]:
+    """All pins of the runtime's image; `pins_folder` holds the files. Raises CandidateError."""
+    return [*pins(file(runtime, pins_folder)), *runtime.pins]
 
 
-def file(runtime: Registration, place: Path | None = None) -> Path:
+def file(runtime: Registration, pins_folder: Path | None = None) -> Path:
     """The file that the runtime's registration names, or the server's file if the registration has its own pins."""
     name = runtime.requirements if isinstance(runtime.requirements, str) else SERVER
-    return (place or folder()) / name
+    return (pins_folder or folder()) / name
 
 
 def pins(path: Path) -> list[str]:
     """All pins, `name==version`, including files that are included with `-r`. Raises CandidateError."""
-    found: list[str] = []
+    lines: list[str] = []
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -46,14 +46,14 @@ def pins(path: Path) -> list[str]:
             "install paddleship from one with `pip install -e`"
         ) from None
     for line in text.splitlines():
-        words = line.partition("#")[0].split()
-        if words[:1] == ["-r"]:
-            found += pins(path.parent / words[1])
-        elif words:
-            found.append(words[0])
-    return found
+        fields = line.partition("#")[0].split()
+        if fields[:1] == ["-r"]:
+            lines += pins(path.parent / fields[1])
+        elif fields:
+            lines.append(fields[0])
+    return lines
 
 
 def names(pinned: Iterable[str]) -> list[str]:
     """The names of all pinned packages."""
-    return [found[0] for line in pinned if (found := _NAME.match(line))]
+    return [match[0] for line in pinned if (match := _NAME.match(line))]

@@ -21,17 +21,17 @@ _ALWAYS = frozenset({"paddleship", "paddle"})  # the distribution of paddle has 
 
 def load(folder: Path, packages: Iterable[str]) -> runtimes.Runtime:
     """Load the candidate in `folder`, in a process that can import only these packages."""
-    confine([place for package in packages for place in _modules(package)])
+    confine([path for package in packages for path in _modules(package)])
     return runtimes.load(folder)
 
 
-def confine(places: Iterable[Path]) -> None:
+def confine(paths: Iterable[Path]) -> None:
     """Restrict imports of this process to the standard library and these top-level modules with their submodules."""
-    allowed = {*_ALWAYS, *sys.stdlib_module_names, *(place.name.partition(".")[0] for place in places)}
+    allowed = {*_ALWAYS, *sys.stdlib_module_names, *(path.name.partition(".")[0] for path in paths)}
     for name in list(sys.modules):
         if (root := name.partition(".")[0]) not in allowed and not root.startswith("__"):
             del sys.modules[name]
-    folders = tuple(f"{place}/" for place in places)
+    folders = tuple(f"{path}/" for path in paths)
     sys.meta_path[:] = [*(_Confined(finder, allowed) for finder in sys.meta_path), _Carried(folders)]
 
 
@@ -43,8 +43,8 @@ class _Confined:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         known = name.partition(".")[0] in self._allowed
-        found: ModuleSpec | None = self._finder.find_spec(name, path, target) if known else None
-        return found
+        spec: ModuleSpec | None = self._finder.find_spec(name, path, target) if known else None
+        return spec
 
 
 class _Carried:
@@ -63,8 +63,8 @@ class _Carried:
 def _modules(package: str) -> set[Path]:
     """The paths of the top-level modules of an installed package; empty if it is not installed here."""
     try:
-        found = distribution(package)
+        installed = distribution(package)
     except PackageNotFoundError:
         return set()
-    tops = {PurePosixPath(file).parts[0] for file in found.files or [] if str(file).endswith((".py", ".so", ".pyi"))}
-    return {Path(str(found.locate_file(top))) for top in tops}
+    tops = {PurePosixPath(file).parts[0] for file in installed.files or [] if str(file).endswith((".py", ".so", ".pyi"))}
+    return {Path(str(installed.locate_file(top))) for top in tops}

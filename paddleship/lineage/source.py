@@ -13,8 +13,8 @@ import yaml
 from paddleship.config.params import Params
 
 _FROM_PACKAGE_ON = ("package", "accept")
-KEPT = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
-CODE = f"{KEPT}/code"  # and with the user's code, if that is not in the repository
+SOURCE_FOLDER = "source"  # folder of an MLflow run with its params.yaml and dvc.lock
+CODE = f"{SOURCE_FOLDER}/code"  # and with the user's code, if that is not in the repository
 
 
 def commit() -> str:
@@ -30,10 +30,10 @@ def parent() -> str:
 def changes(watch: str = ".") -> list[str]:
     """Tracked files that differ from the commit, except `dvc.lock`, which stages write, and files below `watch` that are not tracked."""
     tracked = _git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no").split("\0")
-    found = [line[3:] for line in tracked if line and Path(line[3:]).name != "dvc.lock"]
+    names = [line[3:] for line in tracked if line and Path(line[3:]).name != "dvc.lock"]
     if Path(watch).resolve() == Path.cwd() or not Path(watch).resolve().is_relative_to(Path.cwd()):
-        return found
-    return found + [name for name in _git("ls-files", "--others", "--exclude-standard", "-z", "--", watch).split("\0") if name]
+        return names
+    return names + [name for name in _git("ls-files", "--others", "--exclude-standard", "-z", "--", watch).split("\0") if name]
 
 
 def differs(root: Path, watch: str) -> bool:
@@ -46,8 +46,8 @@ def origin() -> str | None:
     address = urlsplit(_git("remote", "get-url", "origin").strip())
     if address.scheme not in ("http", "https", "ssh") or not address.hostname:
         return None
-    place = f"{address.hostname}:{address.port}" if address.port else address.hostname
-    return f"{address.scheme}://{place}{address.path}"
+    host = f"{address.hostname}:{address.port}" if address.port else address.hostname
+    return f"{address.scheme}://{host}{address.path}"
 
 
 def lock_sha256() -> str:

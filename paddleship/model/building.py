@@ -50,10 +50,10 @@ def form(layer: Any, model: Model) -> ArgumentForm:
         raise ModelError(f"the declared inputs: {odd}") from None
 
 
-def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
-    """The layer after Paddle's `to_static`, full graph, not run yet: one program for all shapes, or without `given` one per shape.
+def to_static(layer: Any, forward_arguments: Sequence[Any] = ()) -> Any:
+    """The layer after Paddle's `to_static`, full graph, not run yet: one program for all shapes; without arguments one per shape.
 
-    `given` are the arguments of forward, with a TensorSpec in place of each tensor.
+    `forward_arguments` has those of forward, with a TensorSpec in place of each tensor.
     """
     import paddle
 
@@ -65,22 +65,22 @@ def to_static(layer: Any, given: Sequence[Any] = ()) -> Any:
         return [declare(part) for part in value] if isinstance(value, list | tuple) else value
 
     scalars.trace_as_eager()
-    return paddle.jit.to_static(layer, input_spec=declare(given) or None, full_graph=True)
+    return paddle.jit.to_static(layer, input_spec=declare(forward_arguments) or None, full_graph=True)
 
 
-def forward(layer: Any, given: Sequence[Any]) -> dict[str, Any]:
+def forward(layer: Any, forward_arguments: Sequence[Any]) -> dict[str, Any]:
     """Run the model and name its outputs. Raises ModelError with the user's line if forward fails."""
-    return name_outputs(call(layer, given))
+    return name_outputs(call(layer, forward_arguments))
 
 
-def call(layer: Any, given: Sequence[Any]) -> Any:
+def call(layer: Any, forward_arguments: Sequence[Any]) -> Any:
     """Run the model with these arguments. Raises ModelError with the user's line if forward fails."""
     try:
-        return layer(*given)
+        return layer(*forward_arguments)
     except ModelError:
         raise
     except Exception as failure:
-        tensors = [leaf for leaf in arguments.leaves(given) if hasattr(leaf, "shape")]
+        tensors = [leaf for leaf in arguments.leaves(forward_arguments) if hasattr(leaf, "shape")]
         shapes = ", ".join(f"{tensor.dtype} {list(tensor.shape)}".replace("paddle.", "") for tensor in tensors)
         message = f"forward of {type(layer).__name__} failed on {shapes} ({explain(failure)}): fix it, or the declared inputs"
         raise ModelError(message, where=user_line(failure)) from None

@@ -67,8 +67,8 @@ class Eager:
         self._mode = nullcontext() if static else layers.Eagerly()
         self._doubled = Doubled() if by_operator else nullcontext()
         self._form = building.form(layer, source_model.model)
-        given = self._form.give({spec.name: spec for spec in specs}) if specs else ()
-        self._layer = building.to_static(layer, given) if static else layer
+        arguments = self._form.give({spec.name: spec for spec in specs}) if specs else ()
+        self._layer = building.to_static(layer, arguments) if static else layer
         self._paddle = paddle
 
     @property
@@ -99,16 +99,16 @@ class Eager:
 def _build(source_model: SourceModel, dtype: str) -> Any:
     """Build the layer with `dtype` as Paddle's default, or set it afterwards for a factory that assigns float32 values."""
     try:
-        return _born(source_model, dtype)
+        return _build_with_dtype(source_model, dtype)
     except ModelError:
         if dtype == "float32":
             raise
-        return _born(source_model, "float32")
+        return _build_with_dtype(source_model, "float32")
     finally:
         _set_default(dtype)
 
 
-def _born(source_model: SourceModel, dtype: str) -> Any:
+def _build_with_dtype(source_model: SourceModel, dtype: str) -> Any:
     import paddle
 
     paddle.seed(source_model.seed)

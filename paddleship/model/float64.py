@@ -32,14 +32,14 @@ class Doubled:
         self._up = {paddle.float32: paddle.float64, paddle.complex64: paddle.complex128}
         self._down = {wide: narrow for narrow, wide in self._up.items()}
         self._cast = paddle._C_ops.cast
-        self._places = list(self._operators())
+        self._replaced = list(self._operators())
 
     def __enter__(self) -> None:
-        for owner, name, _, doubled in self._places:
+        for owner, name, _, doubled in self._replaced:
             setattr(owner, name, doubled)
 
     def __exit__(self, *_: object) -> None:
-        for owner, name, original, _ in self._places:
+        for owner, name, original, _ in self._replaced:
             setattr(owner, name, original)
 
     def _operators(self) -> Iterator[tuple[Any, str, Any, Any]]:

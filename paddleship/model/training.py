@@ -241,5 +241,5 @@ def _batches(examples: Sequence[Example], size: int, random: np.random.Generator
     for start in range(0, len(order), size * _WINDOW):
         window = order[start : start + size * _WINDOW]
         window = window[np.argsort(lengths[window], kind="stable")]
-        batches += [window[place : place + size].tolist() for place in range(0, len(window), size)]
+        batches += [window[offset : offset + size].tolist() for offset in range(0, len(window), size)]
     yield from (batches[index] for index in random.permutation(len(batches)))

@@ -25,5 +25,5 @@ def address(picture: Path) -> str:
 
 
 def links(addresses: Mapping[str, str | None]) -> str:
-    """A list of links by their words, without those that have no address."""
-    return "\n".join(f"* [{words}]({address})" for words, address in addresses.items() if address)
+    """A list of links by their text, without those that have no address."""
+    return "\n".join(f"* [{text}]({address})" for text, address in addresses.items() if address)

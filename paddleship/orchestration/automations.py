@@ -1,4 +1,4 @@
-"""Prefect's automations: runs that send no heartbeat are crashed, and drift starts a retraining."""
+"""Prefect's automations: runs without heartbeat are marked as crashed, and drift starts a retraining."""
 
 from __future__ import annotations
 

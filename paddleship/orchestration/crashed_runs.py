@@ -1,4 +1,4 @@
-"""Prefect's record of flow runs that ended without saying so: killed, or unable to write their last state.
+"""Flow runs that ended without reporting it to Prefect: killed, or unable to write their last state.
 
 A command holds a lock before Prefect knows of the flow runs that it starts, whose tag is the name of that lock; a flow run that a worker
 started holds a lock of its own. A lock is free when its process has ended. The next command in the checkout marks the flow runs of free
@@ -24,11 +24,11 @@ _held: list[Any] = []
 
 @contextmanager
 def known(local: Local) -> Iterator[None]:
-    """A block in which a command runs a flow: should it be killed, the next command finds the flow run by its tag."""
+    """A block in which a command runs a flow: if it is killed, the next command finds the flow run by its tag."""
     from prefect import tags
 
     name = f"{_COMMAND}{uuid4().hex[:12]}"
-    with _alone(local):
+    with _locked(local):
         lock = locks.wait_for(_folder(local) / f"{name}.lock")
     with tags(name):
         yield
@@ -41,7 +41,7 @@ def hold(local: Local) -> None:
     from prefect.runtime import flow_run
 
     own = _folder(local) / f"{flow_run.id}.lock"  # it is there already if this is a retry of a run that was killed
-    with _alone(local):
+    with _locked(local):
         _mark_all(local, but=own)
         if not any((_folder(local) / f"{tag}.lock").exists() for tag in flow_run.tags):
             _held.append(locks.wait_for(own))
@@ -59,7 +59,7 @@ def mark(local: Local) -> list[str]:
     local.use()
     from httpx import HTTPError
 
-    with _alone(local), suppress(HTTPError):
+    with _locked(local), suppress(HTTPError):
         return _mark_all(local)
     return []
 
@@ -96,7 +96,7 @@ def _mark(name: str) -> list[str]:
 
 
 @contextmanager
-def _alone(local: Local) -> Iterator[None]:
+def _locked(local: Local) -> Iterator[None]:
     """A block during which no other command or flow run is about to take its lock."""
     with locks.wait_for(local.state / "flows.lock"):
         yield

@@ -94,7 +94,7 @@ def work(local: Local, *, pool: str = "local", limit: int | None = None) -> int:
             (local.checkout / "data").mkdir(exist_ok=True)
     os.chdir(local.checkout)
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored in what a script starts with `&`, and then Prefect's worker outlives SIGTERM too
-    os.execve(command[0], command, environment)  # noqa: S606 the worker takes this process's place, and its signals
+    os.execve(command[0], command, environment)  # noqa: S606 the worker replaces this process, and gets its signals
 
 
 def _kind_of(local: Local, pool: str) -> str:
@@ -105,8 +105,8 @@ def _kind_of(local: Local, pool: str) -> str:
     local.use()
     os.environ["PREFECT_API_URL"] = url = _url(local)
     background.require(url, name="Prefect", variable="PREFECT_API_URL")
-    there, new = asyncio.run(_have_pool(pool, POOLS.get(pool, "process")))
-    kind = there.type
+    existing, new = asyncio.run(_have_pool(pool, POOLS.get(pool, "process")))
+    kind = existing.type
     if new:
         print(f"the work pool {pool!r} is new: created, for {'processes' if kind == 'process' else 'containers'}", flush=True)
     if kind not in POOLS.values():
@@ -147,7 +147,7 @@ def follow(local: Local, name: str, parameters: dict[str, Any], *, run_name: str
 
 
 def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None, tags: Sequence[str] = ()) -> Any:
-    """Start a run of a deployment, as a part of the flow run that calls this, if one does. Raises BadInput."""
+    """Start a run of a deployment, as a child of the current flow run if there is one. Raises BadInput."""
     from prefect.deployments import run_deployment
     from prefect.exceptions import ObjectNotFound
 
@@ -158,9 +158,9 @@ def begin(name: str, parameters: dict[str, Any], *, run_name: str | None = None,
 
 
 def last_state(flow_run_id: Any, *, say: Callable[[str], None], give_up: Callable[[], bool] = lambda: False) -> State[Any] | None:
-    """Wait until a flow run has ended, say its states and why it does not begin, and return the last state.
+    """Wait until a flow run has ended, print its states and why it does not begin, and return the last state.
 
-    None if `give_up` says that it takes too long.
+    None if `give_up` returns true because it takes too long.
 
     Raises ConnectionError while Prefect does not answer.
     """
@@ -235,8 +235,8 @@ def _prefect(local: Local, *arguments: str) -> None:
         [_command(), *arguments], cwd=local.checkout, env=environment, capture_output=True, encoding="utf-8", errors="replace", check=False
     )
     if done.returncode:
-        words = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({words}): see {local.state / 'prefect.log'}")
+        output = " ".join((done.stderr or done.stdout).split())[-300:]
+        raise Unavailable(f"`prefect {' '.join(arguments)}` failed ({output}): see {local.state / 'prefect.log'}")
 
 
 def _environment(local: Local) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A drift check: compare the request sample with the training profile, write the report, and tell Prefect about what is new."""
+"""A drift check: compare the request sample with the training profile, write the report, and send Prefect events about new drift."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from paddleship.shipped.computing.files import write_text
 
 REPORT = "drift.md"
 PICTURE = "drift/features.png"
-_TOLD = "drift.json"  # candidate → the features whose drift Prefect knows of
-_MOST_TOLD = 20  # candidates
+_REPORTED = "drift.json"  # candidate → the features whose drift was reported to Prefect
+_MOST_REPORTED = 20  # candidates
 
 
 def check(checkout: Path, values: Params, *, sample: str | None, candidate: str | None, hours: int | None) -> DriftResult:
@@ -29,18 +29,18 @@ def check(checkout: Path, values: Params, *, sample: str | None, candidate: str 
     if hours is not None and not 1 <= hours <= MOST_HOURS:
         raise BadInput(f"hours must be from 1 to {MOST_HOURS} (got {hours}): servers keep a week")
     settings = values.drift.model_copy(update={"hours": hours} if hours is not None else {})
-    place = sample or settings.sample
-    if place is None:
+    path = sample or settings.sample
+    if path is None:
         raise BadInput("there is no request sample: give --sample FOLDER, or set drift.sample to the folder that servers write to")
-    if not (checkout / place).exists():
-        raise BadInput(f"the request sample {place!r} does not exist: name the folder that a server with --sample writes to")
+    if not (checkout / path).exists():
+        raise BadInput(f"the request sample {path!r} does not exist: name the folder that a server with --sample writes to")
     if candidate and not (checkout / candidate / FILE).is_file():
         raise BadInput(f"{candidate!r} is no candidate: name the folder with the {FILE} of the candidate that serves")
     digest = Candidate.read(checkout / candidate).digest if candidate else None
-    counted = samples.read(checkout / place, hours=settings.hours, digest=digest)
+    counted = samples.read(checkout / path, hours=settings.hours, digest=digest)
     if counted.model != values.name:
         raise BadInput(
-            f"the request sample in {place} is of the model {counted.model!r}, and the params are of {values.name!r}: "
+            f"the request sample in {path} is of the model {counted.model!r}, and the params are of {values.name!r}: "
             "give the params of that model"
         )
     result = feature_comparison.compare(counted, settings)
@@ -49,19 +49,19 @@ def check(checkout: Path, values: Params, *, sample: str | None, candidate: str 
     return result
 
 
-def tell(local: Local, result: DriftResult, *, params_file: str | None) -> list[str]:
-    """Send an event for each feature whose drift Prefect does not know of yet. Returns their names. Raises Unavailable.
+def notify(local: Local, result: DriftResult, *, params_file: str | None) -> list[str]:
+    """Send an event for each feature whose drift was not reported to Prefect yet. Returns their names. Raises Unavailable.
 
     `params_file` is what was laid over params.yaml, with which the model is to be trained again.
     """
     if all(feature.verdict == DriftVerdict.CANNOT_TELL for feature in result.features):
         return []
-    told, digest = _told(local), result.sample.candidate_digest
-    new = [feature for feature in result.drifted if feature.name not in told.get(digest, [])]
+    reported, digest = _reported(local), result.sample.candidate_digest
+    new = [feature for feature in result.drifted if feature.name not in reported.get(digest, [])]
     if new:
         asyncio.run(_send(result, new, params_file or ""))
-    told = {**{key: names for key, names in told.items() if key != digest}, digest: [feature.name for feature in result.drifted]}
-    write_text(local.state / _TOLD, json.dumps(dict(list(told.items())[-_MOST_TOLD:]), indent=1) + "\n")
+    reported = {**{key: names for key, names in reported.items() if key != digest}, digest: [feature.name for feature in result.drifted]}
+    write_text(local.state / _REPORTED, json.dumps(dict(list(reported.items())[-_MOST_REPORTED:]), indent=1) + "\n")
     return [feature.name for feature in new]
 
 
@@ -82,9 +82,9 @@ async def _send(result: DriftResult, new: Sequence[FeatureDrift], params_file: s
         raise Unavailable(f"Prefect does not take the event of the drift ({reason}): start it (`make ui`), then check again") from None
 
 
-def _told(local: Local) -> dict[str, list[str]]:
+def _reported(local: Local) -> dict[str, list[str]]:
     try:
-        found: dict[str, list[str]] = json.loads((local.state / _TOLD).read_text(encoding="utf-8"))
+        reported: dict[str, list[str]] = json.loads((local.state / _REPORTED).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return reported

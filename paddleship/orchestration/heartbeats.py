@@ -1,4 +1,4 @@
-"""Heartbeats of flow runs, for whose thread the end of a flow does not wait up to a second, as it does for that of Prefect 3.8."""
+"""Heartbeats of flow runs from a thread that does not delay the end of a flow by up to a second, as that of Prefect 3.8 does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EMITTING_S = 2
 
 
 def use() -> None:
-    """Let Prefect send heartbeats so, in this process."""
+    """Let Prefect send heartbeats in this way, in this process."""
     from prefect import flow_engine
 
     flow_engine._send_heartbeats = _send
@@ -21,7 +21,7 @@ def use() -> None:
 
 @contextmanager
 def _send(engine: Any, join_on_exit: bool = True) -> Iterator[None]:
-    """A block during which a flow run sends heartbeats, if it is to send any."""
+    """A block during which a flow run sends heartbeats, if it is configured to."""
     seconds = engine.heartbeat_seconds
     if seconds is None:
         yield

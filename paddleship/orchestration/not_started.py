@@ -20,17 +20,17 @@ class Waiting:
     reported: str = ""
 
     def reason(self, client: SyncPrefectClient, run: Any) -> str | None:
-        """Why the run waits, if it has waited for long and the reason is a new one."""
+        """Why the run waits, if it has waited for long and the reason is new."""
         if run.state is None or not (run.state.is_scheduled() or run.state.is_pending()):
             self.since = time.monotonic()  # a run that is retried or resumed waits again
             return None
         if not run.work_pool_name or time.monotonic() - self.since < AFTER_S:
             return None
-        found = _reason(client, run)
-        if found == self.reported:
+        reason = _reason(client, run)
+        if reason == self.reported:
             return None
-        self.reported = found
-        return found
+        self.reported = reason
+        return reason
 
 
 def _reason(client: SyncPrefectClient, run: Any) -> str:

@@ -103,15 +103,15 @@ def _all_names() -> list[str]:
 
 
 def _remove(name: str) -> bool:
-    """Delete an automation. Returns whether it was turned on, which one that does not exist yet counts as."""
+    """Delete an automation. Returns whether it was turned on; one that does not exist counts as turned on."""
     from prefect.automations import Automation
 
     try:
-        found: Any = Automation.read(name=name)
+        automation: Any = Automation.read(name=name)
     except ValueError:
         return True
-    found.delete()
-    return bool(found.enabled)
+    automation.delete()
+    return bool(automation.enabled)
 
 
 def _create(name: str, occasion: Occasion, channel: Channel, block: Any, *, enabled: bool) -> None:

@@ -20,7 +20,7 @@ from paddleship.shipped.computing.files import write_text
 from paddleship.stage.fingerprint import fingerprint
 
 _FILE = "retrained.json"
-_MOST_KEPT = 100  # versions
+_MOST_VERSIONS = 100  # versions
 _REF = "refs/paddleship/data"  # keeps the last snapshot with refreshed imports
 
 
@@ -53,37 +53,37 @@ def changes(checkout: Path, until: Until) -> dict[str, list[str]]:
     return stages.changes(checkout, stages.graph(checkout, until=until), apart_from=[Path(values.paths.host)])
 
 
-def look(checkout: Path, run_id: str, *, commit: str | None, overlay: Mapping[str, Any], until: Until) -> Current:
+def detect(checkout: Path, run_id: str, *, commit: str | None, overlay: Mapping[str, Any], until: Until) -> Current:
     """Fetch, refresh imports and compare with dvc.lock, in a worktree. Raises BadInput and Unavailable."""
     name = workspace.newest(checkout, commit) if commit else workspace.commit(checkout)
-    place = workspace.isolate(checkout, f"look-{run_id}", overlay, name)
+    working_copy = workspace.isolate(checkout, f"look-{run_id}", overlay, name)
     try:
-        values = place.params()
-        if stages.refresh_imports(place.root):
-            name = snapshots.take(place.root)
+        values = working_copy.params()
+        if stages.refresh_imports(working_copy.root):
+            name = snapshots.take(working_copy.root)
             snapshots.hold(checkout, name, _REF)
-        changed, version = _compared(place, values, until)
+        changed, version = _compared(working_copy, values, until)
         return Current(name, version, changed, _of_data(changed, Path(values.data.raw)))
     finally:
-        place.remove()
-        place.leave()
+        working_copy.remove()
+        working_copy.release()
 
 
 def version_of(checkout: Path, run_id: str, *, commit: str, overlay: Mapping[str, Any], until: Until) -> str:
     """What identifies everything that the stages of a commit would read, data and installed versions included. Raises BadInput."""
-    place = workspace.isolate(checkout, f"look-{run_id}", overlay, commit)
+    working_copy = workspace.isolate(checkout, f"look-{run_id}", overlay, commit)
     try:
-        return _compared(place, place.params(), until)[1]
+        return _compared(working_copy, working_copy.params(), until)[1]
     finally:
-        place.remove()
-        place.leave()
+        working_copy.remove()
+        working_copy.release()
 
 
-def _compared(place: Workspace, values: Params, until: Until) -> tuple[Mapping[str, Sequence[str]], str]:
+def _compared(working_copy: Workspace, values: Params, until: Until) -> tuple[Mapping[str, Sequence[str]], str]:
     """What differs from dvc.lock, and the identity of all that the stages would read."""
-    changed = changes(place.root, until)
-    hashes = stages.read_hashes(place.root, stages.graph(place.root, until=until))
-    environment = (place.root / values.paths.environment).read_text(encoding="utf-8")
+    changed = changes(working_copy.root, until)
+    hashes = stages.read_hashes(working_copy.root, stages.graph(working_copy.root, until=until))
+    environment = (working_copy.root / values.paths.environment).read_text(encoding="utf-8")
     return changed, hashlib.sha256(json.dumps([hashes, environment], sort_keys=True).encode()).hexdigest()
 
 
@@ -94,25 +94,25 @@ def lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
 
 def before(local: Local, version: str) -> Before | None:
     """The retraining that ran this version to an end, if there was one."""
-    found = _read(local).get(version)
-    return Before(**found) if found else None
+    entry = _read(local).get(version)
+    return Before(**entry) if entry else None
 
 
 def note(local: Local, version: str, *, run: str, outcome: str) -> None:
     """Remember that this version was run, so that it is not run again."""
-    found = {key: item for key, item in _read(local).items() if key != version}
-    found[version] = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "run": run, "outcome": outcome}
-    write_text(local.state / _FILE, json.dumps(dict(list(found.items())[-_MOST_KEPT:]), indent=1) + "\n")
+    entries = {key: item for key, item in _read(local).items() if key != version}
+    entries[version] = {"at": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "run": run, "outcome": outcome}
+    write_text(local.state / _FILE, json.dumps(dict(list(entries.items())[-_MOST_VERSIONS:]), indent=1) + "\n")
 
 
 def _of_data(changed: Mapping[str, Sequence[str]], raw: Path) -> tuple[str, ...]:
-    names = dict.fromkeys(name for found in changed.values() for name in found)
+    names = dict.fromkeys(name for deps in changed.values() for name in deps)
     return tuple(name for name in names if raw in (Path(name), *Path(name).parents) or Path(name) in raw.parents)
 
 
 def _read(local: Local) -> dict[str, dict[str, str]]:
     try:
-        found: dict[str, dict[str, str]] = json.loads((local.state / _FILE).read_text(encoding="utf-8"))
+        entries: dict[str, dict[str, str]] = json.loads((local.state / _FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found
+    return entries

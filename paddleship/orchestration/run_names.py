@@ -1,4 +1,4 @@
-"""Names of flow runs: what a run is about, in front of the two random words that Prefect gives it."""
+"""Names of flow runs: a description of the run, then the random name that Prefect gave it."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ _MOST = 6  # params in a name
 _FIRST = "first_params.json"
 _OWN = ("model.kwargs.", "train.")
 _DEFAULTS = {f"train.{key}": value for key, value in Train().model_dump(mode="json").items()}
-_CHARACTERS = 120  # of the words: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
+_CHARACTERS = 120  # of the description: MLflow's database takes 250 for the name of a run, which may have that of a candidate in front
 
 
-def give(words: str) -> str:
-    """The name of this flow run from now on: `words (calm-otter)` for `calm-otter`; a name that somebody chose is kept."""
+def set_name(description: str) -> str:
+    """Rename this flow run: from `calm-otter` to `description (calm-otter)`; a name that a user chose stays. Returns the name."""
     from prefect import get_client
 
     current = str(flow_run.name)
-    name = with_words(current, words)
+    name = with_description(current, description)
     if name != current:
         with get_client(sync_client=True) as client:
             client.set_flow_run_name(UUID(flow_run.id), name)
     return name
 
 
-def with_words(current: str, words: str) -> str:
+def with_description(current: str, description: str) -> str:
     if not _RANDOM.fullmatch(current):
         return current
-    return f"{words if len(words) <= _CHARACTERS else words[: _CHARACTERS - 1] + '…'} ({current})"
+    return f"{description if len(description) <= _CHARACTERS else description[: _CHARACTERS - 1] + '…'} ({current})"
 
 
 def of_pipeline(values: Params, root: Path, state: Path) -> str:
     """What a pipeline run with these params is about, in the commit of the folder `root`; `state` is the state folder of the checkout."""
     committed: dict[str, Any] = {}
-    with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the model says it
+    with suppress(PaddleshipError):  # a commit without params.yaml, or with one of another release: the name of the model is enough
         committed = loading.parse(workspace.committed_params(root)).flat()
     flat = values.flat()
     return describe(flat, committed, first=_first(state, flat))
@@ -68,8 +68,8 @@ def describe(values: Mapping[str, Any], committed: Mapping[str, Any], *, first: 
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
     if not of_stages:
         return str(values["name"])
-    said = space.label({path: changed[path] for path in of_stages[:_MOST]})
-    return f"{values['name']}: {said}{', …' if len(of_stages) > _MOST else ''}"
+    label = space.label({path: changed[path] for path in of_stages[:_MOST]})
+    return f"{values['name']}: {label}{', …' if len(of_stages) > _MOST else ''}"
 
 
 def _changed(values: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def _changed(values: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, 
 
 
 def _first(state: Path, values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The params of the first run here of the model that these params name, which are these if there was none."""
+    """The params of this model's first run in the checkout; these params if there was none."""
     name = str(values["name"])
     known: dict[str, Mapping[str, Any]] = {}
     with suppress(OSError, ValueError):  # the first run, or a file that was damaged

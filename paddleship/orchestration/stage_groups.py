@@ -55,7 +55,7 @@ def split(graph: Sequence[Stage], pools: Mapping[str, str]) -> list[Leg]:
     return [Leg(pool, tuple(group)) for pool, group in groupby(graph, key=lambda stage: pools.get(stage.name))]
 
 
-def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict[str, str]:
+def remote_pools(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict[str, str]:
     """The pools of the stages that this run sends to other workers. Raises BadInput if a pool, or what they need, does not exist."""
     for stage in pools:
         if stage not in STAGES:
@@ -67,8 +67,8 @@ def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict
         return {}
     with get_client(sync_client=True) as client:
         own = client.read_flow_run(uuid.UUID(str(flow_run.id))).work_pool_name
-        there = {stage: pool for stage, pool in wanted.items() if pool != own}
-        for stage, pool in there.items():
+        remote = {stage: pool for stage, pool in wanted.items() if pool != own}
+        for stage, pool in remote.items():
             try:
                 client.read_deployment_by_name(f"{DEPLOYMENT}/{pool}")
             except ObjectNotFound:
@@ -77,11 +77,11 @@ def elsewhere(pools: Mapping[str, str], *, until: Until, checkout: Path) -> dict
                     f"`make worker POOL={pool}` in a clone on its machine, or correct the name"
                 ) from None
     if until == stages.LAST:
-        require_one_engine(there)
-    if there:
+        require_one_engine(remote)
+    if remote:
         snapshots.remote(checkout)
         stages.require_remote(checkout)
-    return there
+    return remote
 
 
 def require_one_engine(pools: Mapping[str, str]) -> None:
@@ -95,11 +95,11 @@ _RUNNING = ("orchestration", "execution")  # packages that run stages for anothe
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines of a run: Paddle, and what runs stages, which is that of each machine's own clone."""
+    """What must be the same on all machines of a run: Paddle, and the code that runs stages, of which each machine has its own clone."""
     import paddleship
 
-    found = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
-    release = next(iter(found.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
+    installed = environment.installed(("paddlepaddle", "paddlepaddle-gpu"))
+    release = next(iter(installed.values()), "none").partition("+")[0].partition(".post")[0]  # its builds for a device have suffixes
     return {
         "paddleship": f"{paddleship.__version__} with flows {_code(*(Path(paddleship.__file__).parent / name for name in _RUNNING))}",
         "Paddle": release,
@@ -113,30 +113,30 @@ def _code(*folders: Path) -> str:
 
 def run(
     leg: Leg,
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     settings: Mapping[str, str],
     *,
     apart_from: Collection[Stage],
     on_row: Callable[[Row], None],
 ) -> PaddleshipError | None:
-    """Let a worker of the leg's pool run its stages, and take over what it leaves. Returns the error that ended it, or None.
+    """Let a worker of the leg's pool run its stages, and take over their results. Returns the error that ended it, or None.
 
     `settings` are the variables of the stages; the outs of the stages `apart_from` are in DVC's remote already. A leg whose worker is
-    killed is started again, and goes on after the last stage that it finished.
+    killed is started again, and resumes after the last stage that it finished.
     """
-    stages.send(place.root, stages.inputs(place.root, leg.stages, apart_from=apart_from))
+    stages.send(working_copy.root, stages.inputs(working_copy.root, leg.stages, apart_from=apart_from))
     done: dict[str, dict[str, str]] = {}
     for attempt in range(1, _ATTEMPTS + 1):
         ref = snapshots.ref(str(flow_run.id), f"{leg.stages[0].name}-{uuid.uuid4().hex[:8]}")
-        snapshots.send(place.checkout, snapshots.take(place.root, {"stages": {}}), ref)
+        snapshots.send(working_copy.checkout, snapshots.take(working_copy.root, {"stages": {}}), ref)
         try:
             state = _follow(leg, ref, settings)
         except OutOfTime as error:
             return error
-        commit = snapshots.fetch(place.checkout, ref)
-        snapshots.adopt(place.root, commit)
-        for name, facts in snapshots.facts(place.checkout, commit)["stages"].items():
+        commit = snapshots.fetch(working_copy.checkout, ref)
+        snapshots.adopt(working_copy.root, commit)
+        for name, facts in snapshots.facts(working_copy.checkout, commit)["stages"].items():
             if name not in done or facts["status"] in (StageStatus.RAN, StageStatus.FAILED):
                 done[name] = facts
         if not state.is_crashed() or all(stage.name in done for stage in leg.stages):
@@ -144,28 +144,30 @@ def run(
         get_run_logger().warning(
             "the worker of %r was lost in attempt %d of %d: %s are finished", leg.pool, attempt, _ATTEMPTS, ", ".join(done) or "no stages"
         )
-    return _take_over(leg, place, values, done, state, on_row)
+    return _take_over(leg, working_copy, values, done, state, on_row)
 
 
 def _take_over(
     leg: Leg,
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     done: Mapping[str, Mapping[str, str]],
     state: State[Any],
     on_row: Callable[[Row], None],
 ) -> PaddleshipError | None:
-    """Bring the reports of the leg's stages here, and hand on the result of each."""
-    reports = place.root / values.paths.reports
+    """Copy the reports of the leg's stages here, and pass on the result of each."""
+    reports = working_copy.root / values.paths.reports
     finished = [stage for stage in leg.stages if done.get(stage.name, {}).get("status") in _FINISHED]
     failure = _error_of(state, leg) if len(finished) < len(leg.stages) else None
-    stages.fetch(place.root, [path for stage in finished for path in stages.outs(place.root, stage, below=Path(values.paths.reports))])
-    kept = failed_stage_reports.unpack(place.root, reports)
+    stages.fetch(
+        working_copy.root, [path for stage in finished for path in stages.outs(working_copy.root, stage, below=Path(values.paths.reports))]
+    )
+    reported = failed_stage_reports.unpack(working_copy.root, reports)
     for stage in leg.stages:
         facts = done.get(stage.name, {})
         status = StageStatus(facts["status"]) if facts else StageStatus.FAILED
         where = f"{facts.get('host', 'no machine')} ({leg.pool})"
-        has_report = (reports / f"{stage.name}.json").exists() and (status in _FINISHED or stage.name in kept)
+        has_report = (reports / f"{stage.name}.json").exists() and (status in _FINISHED or stage.name in reported)
         report = Report.read(reports, stage.name) if has_report else None
         if status in _FINISHED:
             on_row(Row(stage.name, status, report, where=where))
@@ -191,13 +193,13 @@ def _follow(leg: Leg, ref: str, settings: Mapping[str, str]) -> State[Any]:
     names = [stage.name for stage in leg.stages]
     travelling = {name: value for name, value in settings.items() if name != "MLFLOW_TRACKING_URI"}  # it may hold a password
     again = [stage.name for stage in leg.stages if stage.again]
-    given = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
+    parameters = {"run": str(flow_run.id), "ref": ref, "names": names, "again": again, "versions": versions(), "settings": travelling}
     title = f"{flow_run.name}: {', '.join(names)}"
-    started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", given, run_name=title)
+    started = deployment.begin(f"{DEPLOYMENT}/{leg.pool}", parameters, run_name=title)
     try:
         return _wait(started.id, leg)
     except BaseException:
-        with suppress(Exception):  # without a server there is nothing to cancel
+        with suppress(Exception):  # without a server, nothing can be cancelled
             deployment.cancel(started.id)
         raise
 

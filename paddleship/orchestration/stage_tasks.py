@@ -35,17 +35,17 @@ def require(values: params.Params, names: Iterable[str]) -> None:
 
 
 def run_each(
-    wanted: Sequence[Stage], place: Workspace, values: params.Params, environment: dict[str, str], *, on_row: Callable[[Row], None]
+    wanted: Sequence[Stage], working_copy: Workspace, values: params.Params, environment: dict[str, str], *, on_row: Callable[[Row], None]
 ) -> PaddleshipError | None:
     """Run stages in order; `on_row` gets the result of each. Returns the error that ended it early, or None."""
     states: dict[str, State[Any]] = {}
-    reports = place.root / values.paths.reports
+    reports = working_copy.root / values.paths.reports
     for stage in wanted:
         errors: list[PaddleshipError] = []
         earlier: list[Version] = []
         needed = [states[name] for name in stage.needs if name in states]
         state = run_stage.with_options(name=stage.name, task_run_name=stage.name)(
-            stage, place, values, environment, errors, earlier, wait_for=needed, return_state=True
+            stage, working_copy, values, environment, errors, earlier, wait_for=needed, return_state=True
         )
         states[stage.name] = state
         failure = _error_of(state, errors)
@@ -64,7 +64,7 @@ def _retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 @task(retries=2, retry_delay_seconds=1, retry_condition_fn=_retry, cache_policy=NO_CACHE, persist_result=False)
 def run_stage(
     stage: Stage,
-    place: Workspace,
+    working_copy: Workspace,
     values: params.Params,
     environment: dict[str, str],
     errors: list[PaddleshipError],
@@ -74,19 +74,19 @@ def run_stage(
 
     `errors` gets the error of each attempt, `earlier` the version of every report that an attempt found when it began to work.
     """
-    log, reports = get_run_logger(), place.root / values.paths.reports
+    log, reports = get_run_logger(), working_copy.root / values.paths.reports
     earlier.append(_version(reports, stage))
     try:
         stages.require_time(f"{stage.name} did not begin")
-        force = stage.again or (stage.name == "package" and image.is_gone(place.root / values.paths.image))
-        if not force and stages.are_current(place.root, stage):
+        force = stage.again or (stage.name == "package" and image.is_gone(working_copy.root / values.paths.image))
+        if not force and stages.are_current(working_copy.root, stage):
             log.info("%s: unchanged", stage.name)
             return StageStatus.UNCHANGED
         with measurement_lock.turn(stage.name, on_line=log.info):
-            status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=force)
+            status = stages.run(working_copy.root, stage, environment=environment, on_line=log.info, force=force)
             earlier += [_version(reports, stage)] if status != StageStatus.RAN else []  # restored
-            if status != StageStatus.RAN and stage.name == "package" and image.is_gone(place.root / values.paths.image):
-                status = stages.run(place.root, stage, environment=environment, on_line=log.info, force=True)
+            if status != StageStatus.RAN and stage.name == "package" and image.is_gone(working_copy.root / values.paths.image):
+                status = stages.run(working_copy.root, stage, environment=environment, on_line=log.info, force=True)
         return status
     except StageKilled as error:
         errors.append(error)
@@ -98,8 +98,8 @@ def run_stage(
 
 def _report(folder: Path, stage: Stage, *, but: Collection[Version]) -> Report | None:
     """The report of the stage, unless it is one of these versions: a stage that failed may have left that of an earlier run."""
-    found = _version(folder, stage)
-    return Report.read(folder, stage.name) if found and found not in but else None
+    version = _version(folder, stage)
+    return Report.read(folder, stage.name) if version and version not in but else None
 
 
 def _version(folder: Path, stage: Stage) -> Version:

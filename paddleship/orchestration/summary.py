@@ -17,7 +17,7 @@ from paddleship.errors import Unavailable
 from paddleship.execution import stages
 from paddleship.execution.repro import StageStatus
 from paddleship.orchestration import terminal
-from paddleship.reports.provenance import elsewhere
+from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def headline(self) -> str:
-        return self.reason or (self.report.headline + elsewhere(self.report) if self.report else "")
+        return self.reason or (self.report.headline + measured_elsewhere(self.report) if self.report else "")
 
 
 def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links: Mapping[str, str | None]) -> None:
@@ -54,8 +54,8 @@ def show(rows: Sequence[Row], root: Path, values: Params, local: Local, *, links
     say("")
     terminal.show(table(rows))
     say("")
-    if found := unseen(rows):
-        say(*found, "")
+    if notes := unseen(rows):
+        say(*notes, "")
     if rows and all(row.status == StageStatus.UNCHANGED for row in rows):
         say("Nothing changed since the last run: every stage is up to date.", "")
     if rows[-1].stage == stages.LAST and rows[-1].report and rows[-1].status != StageStatus.FAILED:
@@ -82,33 +82,33 @@ def table(rows: Sequence[Row]) -> Any:
     from rich.text import Text
 
     made = Table(box=None, header_style="bold", pad_edge=False)
-    places = _places(rows)
-    for name in ("stage", "seconds", "", *(["on"] if places else []), "verdict", "headline"):
+    hosts = _hosts(rows)
+    for name in ("stage", "seconds", "", *(["on"] if hosts else []), "verdict", "headline"):
         made.add_column(name, justify="right" if name == "seconds" else "left", overflow="fold")
     for row in rows:
         style = {StageStatus.FAILED: "red", StageStatus.NOT_RUN: "dim", StageStatus.UNCHANGED: "dim"}.get(row.status)
         headline = Text("see the error below" if row.reason else row.headline)
         made.add_row(
-            row.stage, row.seconds, row.status, *(Text(place) for place in places.get(row.stage, ())), row.verdict, headline, style=style
+            row.stage, row.seconds, row.status, *(Text(host) for host in hosts.get(row.stage, ())), row.verdict, headline, style=style
         )
     return made
 
 
 def markdown(rows: Sequence[Row]) -> str:
     """The rows as Markdown, for the artifact."""
-    places = _places(rows)
-    names = ["stage", "seconds", "status", *(["on"] if places else []), "verdict", "headline"]
+    hosts = _hosts(rows)
+    names = ["stage", "seconds", "status", *(["on"] if hosts else []), "verdict", "headline"]
     lines = [names, ["---"] * len(names)]
-    lines += [[row.stage, row.seconds, row.status, *places.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
+    lines += [[row.stage, row.seconds, row.status, *hosts.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
-def places(rows: Sequence[Row]) -> str:
+def hosts(rows: Sequence[Row]) -> str:
     """The machine of each stage as text; empty if all ran on this one."""
-    return "; ".join(f"{stage}: {place}" for stage, (place,) in _places(rows).items() if place)
+    return "; ".join(f"{stage}: {host}" for stage, (host,) in _hosts(rows).items() if host)
 
 
-def _places(rows: Sequence[Row]) -> dict[str, tuple[str]]:
+def _hosts(rows: Sequence[Row]) -> dict[str, tuple[str]]:
     """Stage → the machine that ran or restored it; empty if no stage was sent to another pool."""
     if not any(row.where for row in rows):
         return {}
@@ -128,8 +128,8 @@ def headline(rows: Sequence[Row]) -> str:
 
 def unseen(rows: Sequence[Row]) -> list[str]:
     """The errors and warnings of stages that did not run now, because the terminal has not shown them yet."""
-    kept = [row for row in rows if row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED)]
-    return [f"{row.stage}: {finding}" for row in kept if row.report for finding in row.report.serious()]
+    cached = [row for row in rows if row.status in (StageStatus.UNCHANGED, StageStatus.RESTORED)]
+    return [f"{row.stage}: {finding}" for row in cached if row.report for finding in row.report.serious()]
 
 
 def release_lines(release: Path, *, engine: str | None, requests: Path) -> list[str]:
@@ -160,9 +160,9 @@ def _curl(name: str, example: Mapping[str, Any], requests: Path) -> list[str]:
     url = f"127.0.0.1:8000/v2/models/{name}/infer"
     body = json.dumps(example["request"], ensure_ascii=False)
     if len(body) > _LONGEST_LINE:
-        kept = requests / f"{name}.json"
-        write_text(kept, body)
-        body = f"@{kept}"
+        path = requests / f"{name}.json"
+        write_text(path, body)
+        body = f"@{path}"
     command = f"curl -s {url} -d {shlex.quote(body)}"
     answer = json.dumps(example["answer"], ensure_ascii=False)
     if len(answer) > _LONGEST_LINE:

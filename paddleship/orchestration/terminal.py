@@ -1,4 +1,4 @@
-"""What the terminal shows: tables, and of Prefect's messages not those that `paddleship` prints itself."""
+"""What the terminal shows: tables, and Prefect's messages without those that `paddleship` prints itself."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(table: Any) -> None:
 
 
 def survive_closed_output() -> None:
-    """Let a run go on if nobody reads what it prints any more, as in `paddleship run | head`."""
+    """Let a run continue if nobody reads its output any more, as in `paddleship run | head`."""
     sys.stdout, sys.stderr = (cast(TextIO, _Output(stream)) for stream in (sys.stdout, sys.stderr))
 
 
@@ -61,17 +61,17 @@ class _Output:
             os.close(nowhere)
 
 
-def tell_errors_once() -> None:
+def hide_repeated_errors() -> None:
     """Hide Prefect's messages about the end of the flow run and of failed tasks on the terminal."""
     import prefect.main  # noqa: F401 it sets up logging
 
-    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it counts what it still sends, and nothing can be done about it
+    logging.getLogger("EventsWorker").setLevel(logging.ERROR)  # it only counts the events that it still sends
     for handler in logging.getLogger().handlers:
-        if not any(isinstance(known, _NotTheEnd) for known in handler.filters):
-            handler.addFilter(_NotTheEnd())
+        if not any(isinstance(known, _RunEndFilter) for known in handler.filters):
+            handler.addFilter(_RunEndFilter())
 
 
-class _NotTheEnd(logging.Filter):
+class _RunEndFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         tells_end = record.name == _FLOWS or (record.name == _TASKS and record.levelno >= logging.ERROR)
         return not (tells_end and record.getMessage().startswith(_ENDS))

@@ -1,4 +1,4 @@
-"""A run that has nothing to do, which is known before Prefect is needed."""
+"""Detect a run that has nothing to do, before Prefect is needed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FILE = "last_run.json"
 
 @dataclass(frozen=True)
 class LastRun:
-    """A run that passed in the checkout: its last stage, what it left, whether it registered a model, and where it is shown."""
+    """A run that passed in the checkout: its last stage, its results, whether it registered a model, and links to its pages."""
 
     until: Until
     dvc_lock_sha256: str
@@ -36,7 +36,7 @@ class LastRun:
 
 
 def note(checkout: Path, local: Local, until: Until, *, registered: bool, links: Mapping[str, str | None]) -> None:
-    """Keep what the next run must know of one that passed, and of which MLflow has everything."""
+    """Record a run that passed and is complete in MLflow, for the next run."""
     last = LastRun(until, stages.lock_sha256(checkout), without_credentials(local.tracking_uri()), registered, links)
     write_text(local.state / _FILE, json.dumps(asdict(last), indent=1) + "\n")
 
@@ -61,8 +61,8 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
     if not stages.are_current(checkout, *graph) or _lacks_image(checkout / values.paths.image, until):
         return False
     reports = checkout / values.paths.reports
-    found = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
-    rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in found.items()]
+    reported = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
+    rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in reported.items()]
     summary.show(rows, checkout, values, local, links=last.links)
     return True
 
@@ -76,7 +76,7 @@ def _last(local: Local) -> LastRun | None:
 
 
 def _lacks_image(receipt: Path, until: Until) -> bool:
-    """Whether the run needs an image that is not known to be there; the run itself says that an engine is unavailable."""
+    """Whether the run needs an image that may be missing; an unavailable engine is reported by the run itself."""
     try:
         return until in ("package", "accept") and image.is_gone(receipt)
     except Unavailable:

@@ -71,7 +71,7 @@ class Sweep:
         return path
 
     def done(self, variant: Variant) -> Ended:
-        """The end of a variant whose run passed, with the figures that MLflow has of it; its run becomes a child of the sweep's."""
+        """The end of a variant whose run passed, with its figures from MLflow; its run becomes a child of the sweep's."""
         try:
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             figures = Figures.of(runs.reports(self.tracking_uri, run)) if run else None
@@ -81,14 +81,14 @@ class Sweep:
                 )
             self.link(run, variant)
         except Exception as error:  # MLflow's client raises many kinds
-            words = " ".join(str(error).split())[:200]
-            reason = f"MLflow at {self.tracking_uri} does not answer ({words}): start it, then run the sweep again"
+            message = " ".join(str(error).split())[:200]
+            reason = f"MLflow at {self.tracking_uri} does not answer ({message}): start it, then run the sweep again"
             return Ended(outcome=Unavailable.outcome, reason=reason)
         return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures)
 
     def failed(self, variant: Variant, ended: Ended, *, since: datetime) -> Ended:
-        """The end of a variant whose run did not pass, with the outcome that MLflow has of it, if the run got that far."""
-        with suppress(Exception):  # MLflow's client raises many kinds, and the row is told without it
+        """The end of a variant whose run did not pass, with its outcome from MLflow, if the run got that far."""
+        with suppress(Exception):  # MLflow's client raises many kinds, and the row is reported without it
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             if run and run.started >= since:
                 self.link(run, variant)
@@ -109,7 +109,7 @@ class Runner(Protocol):
     """Runs variants, several at the same time, each in a thread of the caller's."""
 
     def run(self, variant: Variant, *, say: Callable[[str], None], began: Callable[[str], None], register: bool = False) -> Ended:
-        """Run a variant to its end; `began` is told the flow run that goes on without this process."""
+        """Run a variant to its end; `began` gets the flow run that continues without this process."""
 
     def cancel(self) -> None:
         """End every variant that runs, and start no other one."""
@@ -158,17 +158,17 @@ class Processes:
         """Run it in a process group that ends with this process. Returns its exit code."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PREFECTS_OWN)}
         environment |= {measurement_lock.VARIABLE: str(self.sweep.folder / "quiet.lock"), "COLUMNS": "200"}
-        here, pipe = os.pipe()
+        read_end, write_end = os.pipe()
         try:
             with log.open("wb") as file:
                 process = subprocess.Popen(
-                    [sys.executable, "-m", "paddleship.execution.child_guard", str(here), *command],
+                    [sys.executable, "-m", "paddleship.execution.child_guard", str(read_end), *command],
                     cwd=self.sweep.checkout,
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=file,
                     stderr=subprocess.STDOUT,
-                    pass_fds=(here,),
+                    pass_fds=(read_end,),
                     start_new_session=True,
                 )
             self._running.append(process)
@@ -176,13 +176,13 @@ class Processes:
                 _signal(process, signal.SIGTERM)
             return process.wait()
         finally:
-            os.close(here)
-            os.close(pipe)
+            os.close(read_end)
+            os.close(write_end)
 
 
 @dataclass
 class Deployment:
-    """Each variant as a run of a deployment, which workers do; it goes on without this process, and a later one follows it."""
+    """Each variant as a run of a deployment, which workers do; it continues without this process, and a later one follows it."""
 
     sweep: Sweep
     name: str
@@ -193,7 +193,7 @@ class Deployment:
     def run(self, variant: Variant, *, say: Callable[[str], None], began: Callable[[str], None], register: bool = False) -> Ended:
         flow_run, since = variant.flow_run, datetime.now(UTC)
         state = self._follow(flow_run, say) if flow_run and not register else None
-        if state is None or not _is_kept(state):  # there is none, or the input was not at fault
+        if state is None or not _ends_the_same(state):  # there is none, or the input was not at fault
             if self._cancelled:
                 return Ended(outcome=Cancelled.outcome)
             flow_run = str(self._begin(variant, register=register).id)
@@ -230,16 +230,16 @@ class Deployment:
         return self._cancelled and time.monotonic() > self._deadline
 
     def _begin(self, variant: Variant, *, register: bool) -> Any:
-        given = {
+        parameters = {
             "overrides": self.sweep.overlay_of(variant),
             "commit": self.sweep.commit,
             "until": self.sweep.until,
             "register_model": register,
         }
-        return deployment.begin(self.name, given, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
+        return deployment.begin(self.name, parameters, run_name=self.sweep.run_name(variant), tags=[self.sweep.name])
 
 
-def _is_kept(state: State[Any]) -> bool:
+def _ends_the_same(state: State[Any]) -> bool:
     """Whether a flow run in this state would end the same way again."""
     return not (state.is_cancelled() or state.is_crashed() or state.name == Unavailable.outcome)
 

@@ -35,14 +35,14 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
     gain = rows[winner].get("speedup")
     figure, axes = new(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), height=0.42 * len(rows) + 1.5)
     ranked = sorted(rows, key=lambda label: float(rows[label]["p50_ms"]), reverse=True)
-    for place, label in enumerate(ranked):
+    for index, label in enumerate(ranked):
         row = rows[label]
         tail = next((key for key in ("p99_ms", "p95_ms", "p90_ms") if row.get(key) is not None), None)
-        axes.barh(place, row["p50_ms"], color=GREEN if label == winner else GREY, height=0.6)
-        words = [f"{row['p50_ms']:.3g} ms"]
-        words += [f"{row['speedup']:.2g}×"] if row.get("speedup") else []
-        words += [f"{tail[:3]} {row[tail]:.3g}"] if tail else []
-        axes.text(row["p50_ms"], place, "  " + ", ".join(words), va="center", fontsize=9, fontweight="bold" if label == winner else None)
+        axes.barh(index, row["p50_ms"], color=GREEN if label == winner else GREY, height=0.6)
+        parts = [f"{row['p50_ms']:.3g} ms"]
+        parts += [f"{row['speedup']:.2g}×"] if row.get("speedup") else []
+        parts += [f"{tail[:3]} {row[tail]:.3g}"] if tail else []
+        axes.text(row["p50_ms"], index, "  " + ", ".join(parts), va="center", fontsize=9, fontweight="bold" if label == winner else None)
     axes.set_yticks(range(len(ranked)), ranked)
     axes.set_xlim(0, max(row["p50_ms"] for row in rows.values()) * 1.45)
     axes.set_xlabel(f"p50 of one request in ms, batch {batch_size}")
@@ -59,12 +59,12 @@ def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, rep
         if not any(other["p50_ms"] < row["p50_ms"] and other["metric"] >= row["metric"] for other in rows.values())
     ]
     axes.step(*zip(*sorted(front), strict=True), where="post", color=BLUE, linewidth=1, zorder=1)
-    for place, (label, row) in enumerate(sorted(rows.items(), key=lambda item: item[1]["p50_ms"])):
+    for index, (label, row) in enumerate(sorted(rows.items(), key=lambda item: item[1]["p50_ms"])):
         area = 40 + 600 * (row.get("image_bytes") or 0) / largest if largest else 80
         color = GREEN if label == winner else GREY
         axes.scatter(row["p50_ms"], row["metric"], s=area, color=color, alpha=0.7, edgecolors="white", zorder=2)
         size = f", {row['image_bytes'] / 1e6:.0f} MB" if row.get("image_bytes") else ""
-        offset = (0, (18 + 11 * (place % 3)) * (1 if place % 2 else -1))
+        offset = (0, (18 + 11 * (index % 3)) * (1 if index % 2 else -1))
         arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6}
         axes.annotate(
             f"{label}{size}", (row["p50_ms"], row["metric"]), offset, textcoords="offset points", ha="center", fontsize=8, arrowprops=arrow
@@ -83,10 +83,10 @@ def noise(
     figure, axes = new(title, height=0.55 * len(ratios) + 1.6)
     labels = list(reversed(list(ratios)))
     floor = 0.01
-    for place, label in enumerate(labels):
+    for index, label in enumerate(labels):
         ratio = ratios[label]
-        axes.barh(place, max(ratio, floor), color=GREEN if ratio <= limit else RED, height=0.6)
-        axes.text(max(ratio, floor), place, f"  {ratio:.3g}×", va="center", fontsize=9)
+        axes.barh(index, max(ratio, floor), color=GREEN if ratio <= limit else RED, height=0.6)
+        axes.text(max(ratio, floor), index, f"  {ratio:.3g}×", va="center", fontsize=9)
     axes.set_yticks(range(len(labels)), labels)
     axes.set_xscale("log")
     axes.set_xlim(floor, max(limit, *ratios.values()) * 5)
@@ -106,8 +106,8 @@ def errors(series: Mapping[str, Any], limit: float, reports: Path, name: str) ->
     for (label, values), color in zip(series.items(), (GREY, BLUE, GREEN, RED, "#8a5fb0", "#c98a1b"), strict=False):
         exact = float((values < floor).mean()) if len(values) else 0.0
         counts = np.histogram(np.clip(values, floor, None), edges)[0] / max(len(values), 1)
-        words = label + (f" ({exact:.0%} exact)" if exact >= 0.005 else "")
-        axes.stairs(counts, edges, label=words, color=color, fill=label == "eager", alpha=0.35 if label == "eager" else 1, linewidth=1.6)
+        text = label + (f" ({exact:.0%} exact)" if exact >= 0.005 else "")
+        axes.stairs(counts, edges, label=text, color=color, fill=label == "eager", alpha=0.35 if label == "eager" else 1, linewidth=1.6)
     axes.axvline(limit, color=RED, linestyle="--", linewidth=1)
     axes.set_xscale("log")
     axes.set_xlabel(f"distance from the float64 truth, 1 = eager's largest (dashed: limit {limit:g})")
@@ -130,7 +130,7 @@ def confusion(before: Any, after: Any, classes: Sequence[str], candidate: str, r
     figure, axes = new(f"{candidate}: {flipped} of {len(before)} decisions differ from eager's", height=1.8 + 0.45 * len(present))
     named = [classes[index] if index < len(classes) else str(index) for index in present]
     families, undrawn = fonts.for_names(named)
-    labels = [f"class {index}" if place in undrawn else named[place] for place, index in enumerate(present)]
+    labels = [f"class {index}" if position in undrawn else named[position] for position, index in enumerate(present)]
     wrong = ~np.eye(len(present), dtype=bool)
     axes.imshow(np.where(wrong & (counts > 0), 2, (counts > 0).astype(int)), cmap=_colors(), vmin=0, vmax=2, aspect="auto")
     for (row, column), count in np.ndenumerate(counts):
@@ -148,21 +148,21 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     A cross at the top means no answer, NaN, or an answer of another shape.
     """
     shown = [error for error in errors if error.ratio is not None]
-    places = range(len(shown))
-    wrong = [place for place in places if shown[place].ratio > limit]
+    indices = range(len(shown))
+    wrong = [index for index in indices if shown[index].ratio > limit]
     title = f"{len(wrong)} of {len(shown)} layers depart from the truth" if wrong else "every layer is right when it is asked alone"
     figure, axes = new(f"{candidate}: {title}", height=4.4)
     floor = min(error.noise for error in shown) / 100
     top = 3 * max([limit * error.noise for error in shown] + [error.candidate for error in shown if error.candidate < float("inf")])
-    axes.plot(places, [max(error.reference, floor) for error in shown], "s-", color=GREY, linewidth=1, markersize=4, label="eager float32")
-    axes.plot(places, [limit * error.noise for error in shown], color=RED, linestyle="--", linewidth=1, label=f"limit {limit:g} × eager")
+    axes.plot(indices, [max(error.reference, floor) for error in shown], "s-", color=GREY, linewidth=1, markersize=4, label="eager float32")
+    axes.plot(indices, [limit * error.noise for error in shown], color=RED, linestyle="--", linewidth=1, label=f"limit {limit:g} × eager")
     heights = [min(max(error.candidate, floor), top) for error in shown]
-    axes.plot(places, heights, "o-", color=BLUE, linewidth=1, markersize=5, label=candidate)
-    for place in wrong:
-        axes.plot(place, heights[place], "X" if shown[place].candidate == float("inf") else "o", color=RED, markersize=7)
+    axes.plot(indices, heights, "o-", color=BLUE, linewidth=1, markersize=5, label=candidate)
+    for index in wrong:
+        axes.plot(index, heights[index], "X" if shown[index].candidate == float("inf") else "o", color=RED, markersize=7)
     every = -(-len(shown) // 40)
-    named = [place for place in places if place % every == 0 or place in wrong[:3]]
-    axes.set_xticks(named, [shown[place].call.path or shown[place].call.kind for place in named], rotation=60, ha="right", fontsize=7)
+    named = [index for index in indices if index % every == 0 or index in wrong[:3]]
+    axes.set_xticks(named, [shown[index].call.path or shown[index].call.kind for index in named], rotation=60, ha="right", fontsize=7)
     axes.set_yscale("log")
     axes.set_ylim(floor / 2, top * 2)
     axes.set_ylabel("error relative to the size of the answer")

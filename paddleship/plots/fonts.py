@@ -29,15 +29,15 @@ def for_names(names: Sequence[str]) -> tuple[list[str], list[int]]:
                 missing = left
         except (OSError, RuntimeError):  # not a font with outlines
             continue
-    return families, [place for place, name in enumerate(names) if missing & set(name)]
+    return families, [index for index, name in enumerate(names) if missing & set(name)]
 
 
 def _installed() -> list[str]:
     """The files of the system's fonts, upright regular ones first; without Apple's font that draws a placeholder for any character."""
     from matplotlib import font_manager
 
-    found = [path for path in font_manager.findSystemFonts() if "lastresort" not in path.lower()]
-    return sorted(found, key=lambda path: (any(word in Path(path).name.lower() for word in _STYLES), path))
+    paths = [path for path in font_manager.findSystemFonts() if "lastresort" not in path.lower()]
+    return sorted(paths, key=lambda path: (any(word in Path(path).name.lower() for word in _STYLES), path))
 
 
 def _missing(path: str, letters: Iterable[str]) -> set[str]:

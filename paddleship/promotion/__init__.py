@@ -1,1 +1,1 @@
-"""Whether a challenger may take the champion's place, and what served when."""
+"""Whether a challenger may replace the champion, and what served when."""

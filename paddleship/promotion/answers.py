@@ -1,4 +1,4 @@
-"""What a server answers to raw rows, one request a row; and a few of those answers, kept to know the same server by later."""
+"""What a server answers to raw rows, one request a row; and a few of those answers, recorded to recognise the same server later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from paddleship.data.dataset import Rows
 from paddleship.shipped.computing.files import write_text
 from paddleship.system.progress import Progress
 
-_KEPT, _KEPT_BYTES = 16, 2**20  # requests that are recorded, and their size all together; one is recorded in any case
+_MOST_RECORDED, _MOST_RECORDED_BYTES = 16, 2**20  # requests that are recorded, and their size all together; one is recorded in any case
 
 Recording = list[dict[str, Any]]
 
@@ -31,7 +31,7 @@ class Answered:
 
 def single_rows(rows: Rows, metadata: Mapping[str, Any], pads: Mapping[str, float]) -> list[Question]:
     """One request a row, in the form that the server's metadata asks for."""
-    return questions([rows.take([place]).columns for place in range(len(rows))], metadata, pads)
+    return questions([rows.take([index]).columns for index in range(len(rows))], metadata, pads)
 
 
 def ask(server: Server, rows: Rows, pads: Mapping[str, float], *, who: str) -> Answered:
@@ -80,13 +80,13 @@ def departures(server: Server, recording: Recording) -> list[str]:
     return faults
 
 
-def keep(folder: Path, digest: str, recording: Recording) -> None:
-    """Keep the answers that a candidate is known by."""
+def save(folder: Path, digest: str, recording: Recording) -> None:
+    """Save the recorded answers of a candidate."""
     write_text(folder / f"{digest}.json", json.dumps(recording, ensure_ascii=False))
 
 
-def kept(folder: Path, digest: str) -> Recording:
-    """What `keep` kept; empty where nothing was."""
+def load(folder: Path, digest: str) -> Recording:
+    """The recording that `save` wrote; empty if there is none."""
     path = folder / f"{digest}.json"
-    found: Recording = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    return found
+    recording: Recording = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return recording

@@ -54,7 +54,7 @@ class Race:
 
 @dataclass(frozen=True)
 class Latency:
-    """The challenger's speedup over the champion, what the champion shows against itself, and the verdict; None with failures."""
+    """The challenger's speedup over the champion, the champion's ratio to itself, and the verdict; None with failures."""
 
     speedup: Interval | None
     aa_ratio: Interval | None
@@ -63,12 +63,12 @@ class Latency:
     failures: tuple[str, ...]
 
     def metrics(self) -> dict[str, float]:
-        found = {f"{name.replace(' ', '_')}_p50_ms": value for name, value in self.p50_ms.items()}
+        metrics = {f"{name.replace(' ', '_')}_p50_ms": value for name, value in self.p50_ms.items()}
         if self.speedup and self.aa_ratio:
             low, high = self.speedup.low, self.speedup.high
-            found |= {"champion_speedup": self.speedup.value, "champion_speedup_low": low, "champion_speedup_high": high}
-            found["champion_aa_ratio"] = self.aa_ratio.reach
-        return found
+            metrics |= {"champion_speedup": self.speedup.value, "champion_speedup_low": low, "champion_speedup_high": high}
+            metrics["champion_aa_ratio"] = self.aa_ratio.reach
+        return metrics
 
     def __str__(self) -> str:
         if self.speedup is None or self.aa_ratio is None:
@@ -80,34 +80,34 @@ class Latency:
 
 
 def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: float) -> Latency:
-    """Start the servers several times and ask them in turn, in about so many seconds of requests."""
+    """Start the servers several times and ask them in turn, for about `seconds` of requests."""
     each_s = seconds / (STARTS * BLOCKS * len(NAMES))
     found, progress = Race(), Progress("measuring latency", STARTS * BLOCKS, "blocks")
     for start in range(STARTS):
         with servers() as connects:
             for name in NAMES:
-                found.blocks[name].append([])
+                results.blocks[name].append([])
                 closed_loop(connects[name], bodies, requests=_WARM_UP, concurrency=1, seconds=each_s)
             for block in range(BLOCKS):
                 for turn in range(len(NAMES)):
                     name = NAMES[(start + block + turn) % len(NAMES)]
-                    found.note(name, closed_loop(connects[name], bodies, requests=_REQUESTS, concurrency=1, seconds=each_s))
+                    results.note(name, closed_loop(connects[name], bodies, requests=_REQUESTS, concurrency=1, seconds=each_s))
                 progress.advance()
-        if found.failures:
+        if results.failures:
             break
-    speedup, aa_ratio = found.ratio(CHAMPION, CHALLENGER), found.ratio(CHAMPION, AGAIN)
+    speedup, aa_ratio = results.ratio(CHAMPION, CHALLENGER), results.ratio(CHAMPION, AGAIN)
     verdict = estimates.difference(speedup, aa_ratio, effect=effect) if speedup else None
-    p50 = {name: float(np.median(samples)) for name, samples in found.samples.items() if samples}
-    return Latency(speedup, aa_ratio, verdict, p50, tuple(found.failures))
+    p50 = {name: float(np.median(samples)) for name, samples in results.samples.items() if samples}
+    return Latency(speedup, aa_ratio, verdict, p50, tuple(results.failures))
 
 
-def check(found: Latency, *, allow_slower: bool) -> Check:
-    """The gate: the challenger is better or not to be told apart, and every request was answered."""
+def check(latency: Latency, *, allow_slower: bool) -> Check:
+    """The gate: the challenger is better or not measurably different, and every request was answered."""
     allowed = [verdict for verdict in Difference if verdict != Difference.WORSE or allow_slower]
     return Check(
         name="latency_against_champion",
-        measured=str(found),
+        measured=str(latency),
         limit=" or ".join(allowed),
-        passed=found.verdict in allowed,
+        passed=latency.verdict in allowed,
         advice="choose a faster candidate, or set promote.allow_slower: true",
     )

@@ -50,7 +50,7 @@ class Shipped(BaseModel):
 
 
 class Entry(BaseModel):
-    """One line. `replaces` is the version that served before, `why` the reason in words, `evidence` the checks that decided it.
+    """One line. `replaces` is the version that served before, `why` the reason as text, `evidence` the checks that decided it.
 
     `gates` are the params that the checks and the approval followed. `target` is where it serves; None where promote.target is null, so
     that `serving` says only that it is the champion.
@@ -87,7 +87,7 @@ class Ledger:
 
     @property
     def recordings(self) -> Path:
-        """The folder of the answers that images are known by, beside the file."""
+        """The folder of the recorded answers of images, beside the file."""
         return self._path.with_name("recordings")
 
     @property
@@ -102,11 +102,11 @@ class Ledger:
 
     @property
     def entries(self) -> list[Entry]:
-        found = {entry.id: entry for entry in [*self._elsewhere, *self.own]}
-        return sorted(found.values(), key=lambda entry: entry.at)
+        by_id = {entry.id: entry for entry in [*self._elsewhere, *self.own]}
+        return sorted(by_id.values(), key=lambda entry: entry.at)
 
     def append(self, entry: Entry) -> Entry:
-        """Write one line so that it is on the disk when this returns; what a power cut left of another line ends there first.
+        """Write one line, synchronised to the disk; a line that a power cut truncated is ended first.
 
         Returns the entry as it was written: later than every other one, because their order counts, also if the clock was set back.
         """
@@ -135,13 +135,13 @@ class Ledger:
         return done[-1] if done else None
 
     def targets(self, at: datetime | None = None) -> dict[str, Shipped]:
-        """What was put in service last on each target up to that time, by default now; the latest target comes last."""
-        found: dict[str, Shipped] = {}
+        """The last image that served on each target up to that time, by default now; the latest target comes last."""
+        by_target: dict[str, Shipped] = {}
         for entry in self.entries:
             if entry.event == Event.SERVING and entry.target is not None and (at is None or entry.at <= at):
-                found.pop(entry.target, None)
-                found[entry.target] = entry.shipped
-        return found
+                by_target.pop(entry.target, None)
+                by_target[entry.target] = entry.shipped
+        return by_target
 
     @property
     def champions(self) -> list[Shipped]:
@@ -161,7 +161,7 @@ class Ledger:
         return decision
 
     def former(self, version: str | None = None) -> Shipped:
-        """The champion of that version, or the one that the present one replaced. A rollback undoes what it went back behind.
+        """The champion of that version, or the one that the present one replaced. A rollback also removes the versions that it undid.
 
         While a promotion is unfinished that no request goes to yet, the one before it is the present one. Raises BadInput.
         """
@@ -212,7 +212,7 @@ def _stack(served: Sequence[Entry]) -> list[Shipped]:
     return stack
 
 
-def missing(there: Sequence[Entry], here: Sequence[Entry]) -> list[Entry]:
-    """The entries that are here and not there."""
-    known = {entry.id for entry in there}
-    return [entry for entry in here if entry.id not in known]
+def missing(known_entries: Sequence[Entry], entries: Sequence[Entry]) -> list[Entry]:
+    """The entries that are not among `known_entries`."""
+    known = {entry.id for entry in known_entries}
+    return [entry for entry in entries if entry.id not in known]

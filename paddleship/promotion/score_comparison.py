@@ -44,7 +44,7 @@ class Comparison:
     examples: list[dict[str, Any]]
 
     def scores(self) -> str:
-        """Both scores and their difference, for a person."""
+        """Both scores and their difference, as text."""
         if self.champion is None or self.challenger is None or self.drop is None:
             return "the scores are unknown, because labels and outputs do not fit together"
         challenger, champion = shares(self.challenger, self.champion)
@@ -52,8 +52,8 @@ class Comparison:
         return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
 
     def metrics(self) -> dict[str, float | int]:
-        """Flat, with what could not be said left out."""
-        found: dict[str, float | int | None] = {
+        """Flat, without what could not be computed."""
+        metrics: dict[str, float | int | None] = {
             "compared_rows": self.rows,
             f"champion_{self.metric}": self.champion,
             f"challenger_{self.metric}": self.challenger,
@@ -61,8 +61,8 @@ class Comparison:
         }
         for name, interval in (("champion_metric_drop", self.drop), ("champion_flip_rate", self.flip_rate)):
             if interval is not None:
-                found |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
-        return {name: value for name, value in found.items() if value is not None}
+                metrics |= {name: interval.value, f"{name}_low": interval.low, f"{name}_high": interval.high}
+        return {name: value for name, value in metrics.items() if value is not None}
 
 
 def compare(
@@ -103,11 +103,11 @@ def checks(found: Comparison, limits: Promote) -> list[Check]:
     """The gates on score and decisions; one whose value could not be found refuses."""
     made = []
     if limits.max_metric_drop is not None:
-        high = found.drop.high if found.drop else None
-        advice = f"{found.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
+        high = comparison.drop.high if comparison.drop else None
+        advice = f"{comparison.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
         made.append(Check.at_most("champion_metric_drop_high", high, limits.max_metric_drop, advice=advice))
     if limits.max_flip_rate is not None:
-        high = found.flip_rate.high if found.flip_rate else None
+        high = comparison.flip_rate.high if comparison.flip_rate else None
         advice = "look at the examples in the report; raise promote.max_flip_rate where they are right"
         made.append(Check.at_most("champion_flip_rate_high", high, limits.max_flip_rate, advice=advice))
     return made
@@ -117,8 +117,8 @@ def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Ou
     """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
     before, after = (_stacked(kind, [_first(answer) for answer in outputs]) for outputs in (champion, challenger))
     if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
-        return found
-    if found.flips is None:
+        return comparison
+    if comparison.flips is None:
         distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
         indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
         found = replace(found, examples=[_example(rows, index, rows.labels[index], before[index], after[index]) for index in indices])
@@ -127,18 +127,18 @@ def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Ou
 
 
 def _with_scores(
-    found: Comparison, score: Callable[[Array, Array], float], before: Array | None, after: Array | None, labels: Array
+    comparison: Comparison, score: Callable[[Array, Array], float], before: Array | None, after: Array | None, labels: Array
 ) -> Comparison:
     if before is None or after is None:
-        return found
+        return comparison
     drop = Interval(*differences.drop_interval(score, before, after, labels))
-    return replace(found, champion=score(before, labels), challenger=score(after, labels), drop=drop)
+    return replace(comparison, champion=score(before, labels), challenger=score(after, labels), drop=drop)
 
 
 def _first(answer: Outputs) -> Array:
     """The first output of one row, without the batch."""
-    found: Array = next(array for name, array in answer.items() if name != _LABEL)[0]
-    return found
+    output: Array = next(array for name, array in answer.items() if name != _LABEL)[0]
+    return output
 
 
 def _stacked(kind: TaskKind, arrays: Sequence[Array]) -> Array | None:
@@ -194,8 +194,8 @@ def _changed(
     classes: Sequence[str],
     positions: Sequence[Positions],
 ) -> list[dict[str, Any]]:
-    """Rows that are decided otherwise now, those first where the champion was right and the challenger is not."""
-    places = [place for place, changed in enumerate(flipped) if changed]
+    """Rows whose decision changed, first those where the champion was right and the challenger is wrong."""
+    indices = [index for index, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
         places.sort(key=lambda place: lost[place])

@@ -19,7 +19,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import Arrays
-from paddleship.system.deadline import carried
+from paddleship.system.deadline import with_deadline
 from paddleship.system.isolate import Isolated, threads
 from paddleship.system.progress import Progress
 
@@ -66,14 +66,14 @@ class AnswerWorker:
     def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
         """The answers to the batches for each of several concurrent callers, each starting with another batch."""
         shared = self._share()
-        found: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
+        answers: list[list[Arrays]] = [[{} for _ in batches] for _ in range(callers)]
         start = threading.Barrier(callers)
 
         def ask(caller: int) -> None:
             start.wait()
             for step in range(len(batches)):
-                place = (caller + step) % len(batches)
-                found[caller][place] = shared.submit(self._model.run, batches[place]).result()
+                index = (caller + step) % len(batches)
+                answers[caller][index] = shared.submit(self._model.run, batches[index]).result()
 
         running = [threading.Thread(target=ask, args=(caller,)) for caller in range(callers)]
         for thread in running:
@@ -81,7 +81,7 @@ class AnswerWorker:
         for thread in running:
             thread.join()
         shared.shutdown()
-        return found
+        return answers
 
 
 class Queue:
@@ -104,14 +104,14 @@ class Queue:
 
     def __iter__(self) -> Iterator[tuple[str, ModelUnderTest, Isolated | BadInput]]:
         self._start(0)
-        for place, (name, model_under_test) in enumerate(self._order):
+        for index, (name, model_under_test) in enumerate(self._order):
             child = self._loading.popleft().result()
-            self._start(place + 1)
+            self._start(index + 1)
             yield name, model_under_test, child
 
-    def _start(self, place: int) -> None:
-        if place < len(self._order):
-            self._loading.append(self._starter.submit(carried(self._load), *self._order[place]))
+    def _start(self, index: int) -> None:
+        if index < len(self._order):
+            self._loading.append(self._starter.submit(with_deadline(self._load), *self._order[index]))
 
     def _load(self, name: str, model_under_test: ModelUnderTest) -> Isolated | BadInput:
         try:

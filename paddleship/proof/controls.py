@@ -38,7 +38,7 @@ _ENOUGH = 2_000_000  # values of one output that are judged; larger outputs need
 class OutputChange:
     """A change of an output: its description, a function of a case and its answer, and whether it only `reorders` values."""
 
-    words: str
+    description: str
     apply: Callable[[Case, Array], Array]
     reorders: bool = False
 
@@ -72,9 +72,9 @@ def accepted(controls: Sequence[Control], rule: str, limits: Verify) -> list[Fin
 
 
 def _finding(output: str, passed: Sequence[Control], limits: Verify) -> Finding:
-    words = "; ".join(f"{control.change} ({control.measured})" for control in passed)
+    changes = "; ".join(f"{control.change} ({control.measured})" for control in passed)
     what = "in the unit of eager's own noise" if passed[0].rule == FLOAT32 else "by the rule for lower precision"
-    message = f"answers to {output!r} that are clearly wrong pass {what}: {words}: nothing can be proven about it"
+    message = f"answers to {output!r} that are clearly wrong pass {what}: {changes}: nothing can be proven about it"
     advice = (
         f"{_inaccurate(limits)}look for a choice between nearly equal values (top-k, argmax, thresholds), cancellation or underflow"
         if passed[0].rule == FLOAT32
@@ -91,23 +91,25 @@ def _inaccurate(limits: Verify) -> str:
 
 
 def _run(evidence: Evidence, name: str, rule: str, limits: Verify) -> Iterator[Control]:
-    places = evidence.groups[ROWS]
-    scale, _ = sizes_of(evidence, name, places)
+    indices = evidence.groups[ROWS]
+    scale, _ = sizes_of(evidence, name, indices)
     for change in _changes(evidence, name, rule, scale):
         answers = list(evidence.reference)
-        for place in places:
-            answers[place] = {**answers[place], name: change.apply(evidence.cases[place], evidence.reference[place][name])}
-        if not _tells(evidence, answers, name, change, rule, limits):
+        for index in indices:
+            answers[index] = {**answers[index], name: change.apply(evidence.cases[index], evidence.reference[index][name])}
+        if not _is_clearly_wrong(evidence, answers, name, change, rule, limits):
             continue
         checks: list[Check] = []
         for check in parity.checks_of(evidence, answers, name, limits=limits, lower=rule == LOWER):
             checks.append(check)
             if not check.passed:
                 break
-        yield Control(name, change.words, rule, not all(check.passed for check in checks), ", ".join(_said(check) for check in checks))
+        yield Control(
+            name, change.description, rule, not all(check.passed for check in checks), ", ".join(_without_advice(check) for check in checks)
+        )
 
 
-def _said(check: Check) -> str:
+def _without_advice(check: Check) -> str:
     return str(check.model_copy(update={"advice": ""}))
 
 
@@ -137,7 +139,7 @@ def _rolled(case: Case, array: Array) -> Array:
     return np.roll(array, len(array) // 2, axis=0) if array.ndim and len(array) == len(case.rows) else array
 
 
-def _tells(evidence: Evidence, answers: Sequence[Arrays], name: str, change: OutputChange, rule: str, limits: Verify) -> bool:
+def _is_clearly_wrong(evidence: Evidence, answers: Sequence[Arrays], name: str, change: OutputChange, rule: str, limits: Verify) -> bool:
     """Whether the changed answers differ so clearly that a judge must refuse them."""
     scale, _ = sizes_of(evidence, name, evidence.groups[ROWS])
     float_output = evidence.reference[0][name].dtype.kind == "f"
@@ -158,11 +160,11 @@ def _enough(evidence: Evidence) -> Evidence:
     """The smaller cases of rows, up to a total size; at least one has several rows."""
     chosen: list[int] = []
     total = 0
-    size = {place: sum(array.size for array in evidence.reference[place].values()) for place in evidence.groups[ROWS]}
-    for place in sorted(size, key=lambda place: size[place]):
-        if chosen and total + size[place] > _ENOUGH and any(len(evidence.cases[kept].rows) > 1 for kept in chosen):
+    size = {index: sum(array.size for array in evidence.reference[index].values()) for index in evidence.groups[ROWS]}
+    for index in sorted(size, key=lambda index: size[index]):
+        if chosen and total + size[index] > _ENOUGH and any(len(evidence.cases[chosen_ids].rows) > 1 for chosen_ids in chosen):
             break
-        chosen.append(place)
-        total += size[place]
-    kept = {id(evidence.cases[place]) for place in chosen}
-    return evidence.only(lambda case: id(case) in kept)
+        chosen.append(index)
+        total += size[index]
+    chosen_ids = {id(evidence.cases[index]) for index in chosen}
+    return evidence.only(lambda case: id(case) in chosen_ids)

@@ -32,7 +32,7 @@ class Coverage:
 
     `sizes` maps every dynamic dimension to its smallest and largest size, `ids` every integer input with a declared range to the share of
     the range that was asked. `sides` counts the sides of the program's branches and loops, and those that an input took. `weights` is the
-    smallest share of any candidate that was compared, `left` the largest share that was not compared in its place, by reason. `batches`
+    smallest share of any candidate that was compared, `left` the largest share that was not compared by name, by reason. `batches`
     lists the batch sizes that were tried. `unexercised` names outputs and inputs that the cases do not exercise.
     """
 
@@ -99,13 +99,13 @@ def _batches(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> str:
 
 
 def _sizes(cases: Sequence[Case], specs: Sequence[TensorSpec]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for spec in specs:
         for axis, name in enumerate(spec.shape):
-            if isinstance(name, str) and name not in found:
+            if isinstance(name, str) and name not in sizes:
                 seen = [case.inputs[spec.name].shape[axis] for case in cases]
-                found[name] = (min(seen), max(seen))
-    return found
+                sizes[name] = (min(seen), max(seen))
+    return sizes
 
 
 def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
@@ -123,11 +123,11 @@ def _ids(cases: Sequence[Case], spec: TensorSpec) -> float | None:
 
 
 def _left(compared_weights: Mapping[str, WeightComparison]) -> dict[str, float]:
-    found: dict[str, float] = {}
+    shares: dict[str, float] = {}
     for one in compared_weights.values():
         for why, share in one.left().items():
-            found[_WHY[why]] = max(found.get(_WHY[why], 0.0), share)
-    return found
+            shares[_WHY[why]] = max(shares.get(_WHY[why], 0.0), share)
+    return shares
 
 
 def _span(smallest: int, largest: int) -> str:

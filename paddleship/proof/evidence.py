@@ -97,7 +97,7 @@ class Evidence:
                 raise ValueError(f"{changed[0]} changed since it was written")
             inputs, truth, reference = (_load_arrays(folder / f"{name}.npz", count) for name in ("inputs", "truth", "reference"))
             labels = np.load(folder / "labels.npy", allow_pickle=False)
-            noise = {group: {name: Noise(**found) for name, found in outputs.items()} for group, outputs in meta["noise"].items()}
+            noise = {group: {name: Noise(**numbers) for name, numbers in outputs.items()} for group, outputs in meta["noise"].items()}
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CandidateError(
                 f"parity evidence in {str(folder)!r} cannot be read ({array_files.reason(error)}): run `paddleship run --again verify`"
@@ -110,8 +110,8 @@ class Evidence:
 
     def only(self, wanted: Callable[[Case], bool]) -> Evidence:
         """The evidence of some cases, with the noise of all."""
-        places = [place for place, case in enumerate(self.cases) if wanted(case)]
-        chosen: list[Any] = [[values[place] for place in places] for values in (self.cases, self.truth, self.reference)]
+        indices = [index for index, case in enumerate(self.cases) if wanted(case)]
+        chosen: list[Any] = [[values[index] for index in indices] for values in (self.cases, self.truth, self.reference)]
         return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
 
     @property
@@ -128,8 +128,8 @@ class Evidence:
     def groups(self) -> dict[str, list[int]]:
         """The indices of cases that are judged together, by group name."""
         groups: dict[str, list[int]] = {}
-        for place, case in enumerate(self.cases):
-            groups.setdefault(ROWS if case.group == "rows" else case.family or case.name, []).append(place)
+        for index, case in enumerate(self.cases):
+            groups.setdefault(ROWS if case.group == "rows" else case.family or case.name, []).append(index)
         return groups
 
 
@@ -152,8 +152,8 @@ def gather(
     """
     if not cases:
         raise CandidateError("there is nothing to compare: give one case at least that the model answers (in a pipeline: verify.samples)")
-    if said := nothing_finite(reference):
-        raise ModelError(said)
+    if message := nothing_finite(reference):
+        raise ModelError(message)
     numbers = np.zeros(0) if labels is None else labels
     if truth is not None:
         bare = Evidence(tuple(cases), truth, reference, rule, {}, why, task, numbers)
@@ -181,18 +181,18 @@ def nothing_finite(answers: Sequence[Arrays]) -> str:
     )
 
 
-def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[float, float, int]:
+def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, indices: Sequence[int]) -> tuple[float, float, int]:
     """Largest and root-mean-square distance from the truth over some cases, and the case of the largest."""
-    largest, total, count, worst = 0.0, 0.0, 0, places[0]
-    scale, mask = sizes_of(evidence, name, places)
-    for place in places:
-        truth, reference, answer = evidence.truth[place][name], evidence.reference[place][name], answers[place][name]
+    largest, total, count, worst = 0.0, 0.0, 0, indices[0]
+    scale, mask = sizes_of(evidence, name, indices)
+    for index in indices:
+        truth, reference, answer = evidence.truth[index][name], evidence.reference[index][name], answers[index][name]
         valid = np.isfinite(truth) & np.isfinite(reference) if reference.dtype.kind == "f" else truth == reference
         true, distances = wide(truth)[valid], differences.elementwise_distance(answer, truth)[valid]
         if mask < np.inf:
             distances = np.where(np.abs(true) < mask, distances, distances / np.maximum(np.abs(true), mask) * scale)
         if distances.size and distances.max() > largest:
-            largest, worst = float(distances.max()), place
+            largest, worst = float(distances.max()), index
         total, count = total + float((distances**2).sum()), count + distances.size
     return largest, float(np.sqrt(total / count)) if count else 0.0, worst
 
@@ -202,7 +202,7 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
 
     Empty if there is no row axis or the rows have different shapes; but a first output that decides each position is padded.
     """
-    found: dict[int, tuple[int, Array]] = {}
+    values_of_row: dict[int, tuple[int, Array]] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
         array = answer[name or next(iter(answer))]
         if not case.rows or not array.ndim or len(array) != len(case.rows):
@@ -221,34 +221,34 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
 
 def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, ceiling: float) -> dict[str, dict[str, Noise]]:
     """The distance between noisy answers and truth, between floor and ceiling of the scale; integers have no noise."""
-    found: dict[str, dict[str, Noise]] = {}
+    noise: dict[str, dict[str, Noise]] = {}
     groups = evidence.groups
     for group in sorted(groups, key=lambda group: group != ROWS):  # the rows first: the other groups depend on them
-        found[group] = {}
+        noise[group] = {}
         for name, array in evidence.reference[0].items():
             scale, _ = sizes_of(evidence, name, groups[group])
             if array.dtype.kind != "f":
-                found[group][name] = Noise(scale, _TINY, _TINY)
+                noise[group][name] = Noise(scale, _TINY, _TINY)
                 continue
             distances = [distance(evidence, one, name, groups[group]) for one in noisy]
-            sizes = [max((one[place] for one in distances), default=0.0) for place in (0, 1)]
-            general = found.get(ROWS, {}).get(name)
+            sizes = [max((one[column] for one in distances), default=0.0) for column in (0, 1)]
+            general = noise.get(ROWS, {}).get(name)
             if general is not None and general.scale:
                 sizes = [max(sizes[0], general.largest / general.scale * scale), max(sizes[1], general.typical / general.scale * scale)]
             largest, typical = (min(size, ceiling * scale) for size in sizes)
-            found[group][name] = Noise(scale, max(largest, floor * scale, _TINY), max(typical, floor / 4 * scale, _TINY))
-    return found
+            noise[group][name] = Noise(scale, max(largest, floor * scale, _TINY), max(typical, floor / 4 * scale, _TINY))
+    return noise
 
 
 def _comparable(reference: list[Arrays], nudged: Sequence[Arrays]) -> list[Arrays]:
     """The nudged answers, with the reference's values where shapes differ or values are not finite."""
     return [
-        {name: _kept(array, found[name]) if name in found else array for name, array in expected.items()}
-        for expected, found in zip(reference, nudged, strict=True)
+        {name: _nudged_or_reference(array, answer[name]) if name in answer else array for name, array in expected.items()}
+        for expected, answer in zip(reference, nudged, strict=True)
     ]
 
 
-def _kept(array: Array, nudged: Array) -> Array:
+def _nudged_or_reference(array: Array, nudged: Array) -> Array:
     if nudged.shape != array.shape:
         return array
     return np.where(np.isfinite(nudged), nudged, array) if array.dtype.kind == "f" else nudged
@@ -258,14 +258,14 @@ def _steady(reference: list[Arrays], nudged: Sequence[list[Arrays]]) -> list[Arr
     """The reference, with other integers wherever a nudge changes them, so that they are not compared."""
     truth = [dict(answer) for answer in reference]
     for one in nudged:
-        for place, answer in enumerate(one):
-            for name, array in reference[place].items():
+        for index, answer in enumerate(one):
+            for name, array in reference[index].items():
                 if array.dtype.kind != "f":
-                    truth[place][name] = np.where(answer[name] != array, answer[name], truth[place][name])
+                    truth[index][name] = np.where(answer[name] != array, answer[name], truth[index][name])
     return truth
 
 
-def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[float, float]:
+def sizes_of(evidence: Evidence, name: str, indices: Sequence[int]) -> tuple[float, float]:
     """The scale of one output over some cases, and the smallest size of its mask values; infinite without a mask.
 
     Mask values (-1e9 in place of a score) are within a factor of two of each other and much larger than all others. They are judged by
@@ -273,7 +273,7 @@ def sizes_of(evidence: Evidence, name: str, places: Sequence[int]) -> tuple[floa
     """
     sizes = [
         np.abs(wide(truth[np.isfinite(truth) & np.isfinite(reference)]))
-        for truth, reference in ((evidence.truth[place][name], evidence.reference[place][name]) for place in places)
+        for truth, reference in ((evidence.truth[index][name], evidence.reference[index][name]) for index in indices)
     ]
     largest = differences.finite_max(sizes)
     if largest < _MASK or evidence.reference[0][name].dtype.kind != "f":

@@ -38,10 +38,10 @@ def outputs(evidence: Evidence, *, limit: float, real: bool = False) -> dict[str
 
 def _constant_over_rows(evidence: Evidence, tolerances: Mapping[str, float]) -> dict[str, str]:
     """Float outputs that were the same for all rows of the data."""
-    places = evidence.groups[ROWS]
-    found = variations([evidence.cases[place] for place in places], [evidence.reference[place] for place in places], tolerances)
-    floats = {name: one for name, one in found.items() if evidence.reference[0][name].dtype.kind == "f"}
-    return {name: f"{_SAME} in all of {len(places)} batches of rows" for name, one in floats.items() if one.missing == _SAME}
+    indices = evidence.groups[ROWS]
+    by_output = variations([evidence.cases[index] for index in indices], [evidence.reference[index] for index in indices], tolerances)
+    floats = {name: one for name, one in by_output.items() if evidence.reference[0][name].dtype.kind == "f"}
+    return {name: f"{_SAME} in all of {len(indices)} batches of rows" for name, one in floats.items() if one.missing == _SAME}
 
 
 def _saturated(evidence: Evidence) -> dict[str, str]:
@@ -49,18 +49,20 @@ def _saturated(evidence: Evidence) -> dict[str, str]:
 
     A mask of 0 and 1 has no other values, also in float64 and for edge cases.
     """
-    found = {}
+    saturated = {}
     for name, first in evidence.reference[0].items():
         if first.dtype.kind == "f" and (share := _saturated_share(evidence, name)):
-            found[name] = f"0 or 1 in {share:.2%} of its numbers, rounded from other values (saturated), over {len(evidence.cases)} batches"
-    return found
+            saturated[name] = (
+                f"0 or 1 in {share:.2%} of its numbers, rounded from other values (saturated), over {len(evidence.cases)} batches"
+            )
+    return saturated
 
 
 def _saturated_share(evidence: Evidence, name: str) -> float:
     """The share of 0 and 1 over the rows if few numbers are in between, fewer than either, and it is no mask; otherwise 0."""
     rows, every, truth = (
-        np.concatenate([np.ravel(answers[place][name]) for place in places])
-        for answers, places in (
+        np.concatenate([np.ravel(answers[index][name]) for index in indices])
+        for answers, indices in (
             (evidence.reference, evidence.groups[ROWS]),
             (evidence.reference, range(len(evidence.cases))),
             (evidence.truth, range(len(evidence.cases))),
@@ -79,19 +81,19 @@ def _inside(array: Array) -> Array:
 
 def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:
     """Outputs that were empty, or varied by at most their tolerance although the inputs varied, with a description."""
-    found = variations(cases, answers, tolerances)
-    return {name: f"{words} in all of {len(answers)} batches" for name, one in found.items() if (words := one.missing)}
+    by_output = variations(cases, answers, tolerances)
+    return {name: f"{missing} in all of {len(answers)} batches" for name, one in by_output.items() if (missing := one.missing)}
 
 
 def variations(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float] | None = None) -> dict[str, Variation]:
     """The variation of each output over these answers; without `tolerances`, less than 1e-5 of an output's size is none."""
     if tolerances is None:
         tolerances = {name: _VARIES * differences.finite_max([answer[name] for answer in answers]) for name in answers[0]}
-    found = {name: Variation(tolerances.get(name, 0.0)) for name in answers[0]}
+    by_output = {name: Variation(tolerances.get(name, 0.0)) for name in answers[0]}
     for case, answer in zip(cases, answers, strict=True):
-        for name, one in found.items():
+        for name, one in by_output.items():
             one.add(case, answer[name])
-    return found
+    return by_output
 
 
 class Variation:
@@ -127,37 +129,37 @@ class Variation:
 def inputs(ask: Ask, cases: Sequence[Case], reference: Sequence[Arrays]) -> dict[str, str]:
     """Inputs that changed no output when rows were given each other's values, or that were the same in all rows, with a description."""
     names = list(cases[0].inputs)
-    several = [place for place, case in enumerate(cases) if len(case.rows) > 1]
-    by_size = sorted(several, key=lambda place: sum(array.size for array in cases[place].inputs.values()))
-    found = {}
+    several = [index for index, case in enumerate(cases) if len(case.rows) > 1]
+    by_size = sorted(several, key=lambda index: sum(array.size for array in cases[index].inputs.values()))
+    reasons = {}
     for name in names if len(names) > 1 and several else []:
-        varied = [place for place in by_size if not differences.equal(_turned(cases[place], name), cases[place].inputs[name])]
-        found[name] = _idle(ask, name, [(cases[place], reference[place]) for place in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
-    return {name: words for name, words in found.items() if words}
+        varied = [index for index in by_size if not differences.equal(_rotated(cases[index], name), cases[index].inputs[name])]
+        reasons[name] = _idle(ask, name, [(cases[index], reference[index]) for index in dict.fromkeys([*varied[:_TRIED], *varied[-1:]])])
+    return {name: reason for name, reason in reasons.items() if reason}
 
 
 def findings(unvarying_outputs: Mapping[str, str], idle_inputs: Mapping[str, str], *, first: str) -> list[Finding]:
     """One finding for each; an error for the first output."""
-    found = []
-    for name, words in unvarying_outputs.items():
+    findings = []
+    for name, reason in unvarying_outputs.items():
         severity: Severity = "error" if name == first else "warning"
-        message = f"output {name} was {words}, so it was not exercised and nothing is proven of it"
+        message = f"output {name} was {reason}, so it was not exercised and nothing is proven of it"
         advice = "ask rows for which it differs (verify.samples, or other rows of the test part), or leave this output out"
-        found.append(Finding("not-exercised", severity, message, advice, layer=name))
-    for name, words in idle_inputs.items():
-        message = f"input {name} {words}, so it was not exercised and nothing is proven of how it is used"
+        findings.append(Finding("not-exercised", severity, message, advice, layer=name))
+    for name, reason in idle_inputs.items():
+        message = f"input {name} {reason}, so it was not exercised and nothing is proven of how it is used"
         advice = "ask rows in which it matters, or leave this input out"
-        found.append(Finding("not-exercised", "warning", message, advice, layer=name))
-    return found
+        findings.append(Finding("not-exercised", "warning", message, advice, layer=name))
+    return findings
 
 
 def _pieces(case: Case, array: Array) -> list[tuple[bytes, Array]]:
     """Pairs of input and answer: row by row if the answer has one row for each row of the batch, otherwise as a whole."""
-    given = list(case.inputs.values())
-    count = given[0].shape[0] if given and given[0].ndim else 0
-    if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in given):
-        return [(b"".join(part[row].tobytes() for part in given), array[row]) for row in range(count)]
-    return [(b"".join(part.tobytes() for part in given), array)]
+    arrays = list(case.inputs.values())
+    count = arrays[0].shape[0] if arrays and arrays[0].ndim else 0
+    if array.ndim and count and len(array) == count and all(part.ndim and len(part) == count for part in arrays):
+        return [(b"".join(part[row].tobytes() for part in arrays), array[row]) for row in range(count)]
+    return [(b"".join(part.tobytes() for part in arrays), array)]
 
 
 def _differ(one: Array, two: Array, tolerance: float) -> bool:
@@ -169,7 +171,7 @@ def _differ(one: Array, two: Array, tolerance: float) -> bool:
 def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     """Why the influence of an input is unknown, given cases whose rows differ in it; empty if it has an influence."""
     for case, expected in tried:
-        answer = ask({**case.inputs, name: _turned(case, name)})
+        answer = ask({**case.inputs, name: _rotated(case, name)})
         if isinstance(answer, str) or any(
             key not in answer or not differences.equal(array, answer[key]) for key, array in expected.items()
         ):
@@ -177,7 +179,7 @@ def _idle(ask: Ask, name: str, tried: Sequence[tuple[Case, Arrays]]) -> str:
     return "changed no output when rows were given each other's values" if tried else "was the same in all rows that were compared"
 
 
-def _turned(case: Case, name: str) -> Array:
+def _rotated(case: Case, name: str) -> Array:
     """The input with each row's value given to the next row."""
     array = case.inputs[name]
     return np.roll(array, 1, axis=0) if array.ndim else array

@@ -48,19 +48,19 @@ def findings(evidence: Evidence) -> list[Finding]:
 def strange(evidence: Evidence) -> Iterator[Strange]:
     for name, first in evidence.reference[0].items():
         for real in (True, False) if first.dtype.kind == "f" else ():
-            places = [place for place, case in enumerate(evidence.cases) if (case.group == "rows") is real]
-            bad = {place: ~np.isfinite(evidence.reference[place][name]) for place in places}
-            holding = [place for place in places if bad[place].any()]
+            indices = [index for index, case in enumerate(evidence.cases) if (case.group == "rows") is real]
+            bad = {index: ~np.isfinite(evidence.reference[index][name]) for index in indices}
+            holding = [index for index in indices if bad[index].any()]
             if holding:
-                masked = all(_masked(evidence, place, name) for place in holding)
+                masked = all(_masked(evidence, index, name) for index in holding)
                 values = evidence.reference[holding[0]][name][bad[holding[0]]]
                 count, size = (sum(int(one) for one in counts) for counts in zip(*((b.sum(), b.size) for b in bad.values()), strict=True))
                 example = f"first {values[0]} in {evidence.cases[holding[0]].name}"
-                yield Strange(name, real, count, size, len(holding), len(places), masked, example)
+                yield Strange(name, real, count, size, len(holding), len(indices), masked, example)
 
 
-def _masked(evidence: Evidence, place: int, name: str) -> bool:
-    reference, truth = evidence.reference[place][name], evidence.truth[place][name]
+def _masked(evidence: Evidence, index: int, name: str) -> bool:
+    reference, truth = evidence.reference[index][name], evidence.truth[index][name]
     both = bool((np.isfinite(reference) | (np.isneginf(reference) & np.isneginf(truth))).all())
     return both and not _overflowed(truth[np.isfinite(truth)])
 

@@ -32,30 +32,30 @@ def checks(evidence: Evidence, answers: Sequence[Arrays], *, rounding: float) ->
     """
     agreements: dict[str, float] = {}
     rows: dict[str, float] = {}
-    for family, places in evidence.groups.items():
-        for name in evidence.reference[0] if evidence.cases[places[0]].group == "ids" else ():
-            if pair := _varying(evidence, answers, name, places):
+    for family, indices in evidence.groups.items():
+        for name in evidence.reference[0] if evidence.cases[indices[0]].group == "ids" else ():
+            if pair := _varying(evidence, answers, name, indices):
                 agreements[f"{name}, {family}"] = differences.agreement(*pair, rounding=rounding)
                 rows[f"{name}, {family}"] = _worst_row(*pair)
     if not agreements:
         return []
-    worst, row = min(agreements, key=lambda words: agreements[words]), max(rows, key=lambda words: rows[words])
+    worst, row = min(agreements, key=lambda label: agreements[label]), max(rows, key=lambda label: rows[label])
     return [
         Check.at_least("all_ids_agreement", agreements[worst], LEAST_WALKED, advice=_ADVICE.format(worst)),
         Check.at_most("all_ids_row_error", rows[row], 1.0, advice=_ADVICE.format(row)),
     ]
 
 
-def _varying(evidence: Evidence, answers: Sequence[Arrays], name: str, places: Sequence[int]) -> tuple[Array, Array] | None:
+def _varying(evidence: Evidence, answers: Sequence[Arrays], name: str, indices: Sequence[int]) -> tuple[Array, Array] | None:
     """One output of the answers and of eager over a walk; None if it is not a float, hardly varies, or has no rows."""
-    mine, theirs = ([one[place][name] for place in places] for one in (answers, evidence.reference))
+    mine, theirs = ([one[index][name] for index in indices] for one in (answers, evidence.reference))
     if theirs[0].dtype.kind != "f" or theirs[0].ndim == 0 or len({array.shape[1:] for array in theirs}) > 1:
         return None
-    found = np.concatenate(mine), np.concatenate(theirs)
-    known = np.where(np.isfinite(found[1]), wide(found[1]), 0)
+    pair = np.concatenate(mine), np.concatenate(theirs)
+    known = np.where(np.isfinite(pair[1]), wide(pair[1]), 0)
     if len(known) < _ROWS or np.sqrt((known.std(axis=0) ** 2).mean()) <= _VARIED * np.abs(known).max(initial=0):
         return None
-    return found
+    return pair
 
 
 def _worst_row(mine: Array, theirs: Array) -> float:

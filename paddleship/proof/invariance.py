@@ -18,49 +18,49 @@ CHEAP_S = 5.0  # time limit for any model under test; for a slow one, the time o
 def sample(evidence: Evidence) -> list[int]:
     """A few cases of different shapes, from the smallest to the largest, and another one of the largest shape if there is one."""
     by_shape: dict[tuple[tuple[int, ...], ...], list[int]] = {}
-    for place in range(len(evidence.cases)):
-        by_shape.setdefault(_shapes(evidence, place), []).append(place)
-    shapes = sorted(by_shape.values(), key=lambda places: sum(array.size for array in evidence.cases[places[0]].inputs.values()))
+    for case_index in range(len(evidence.cases)):
+        by_shape.setdefault(_shapes(evidence, case_index), []).append(case_index)
+    shapes = sorted(by_shape.values(), key=lambda indices: sum(array.size for array in evidence.cases[indices[0]].inputs.values()))
     spread = np.unique(np.linspace(0, len(shapes) - 1, _AGAIN - 1).round().astype(int))
     return [shapes[index][0] for index in spread] + shapes[-1][1:2]
 
 
-def affordable(evidence: Evidence, places: Sequence[int], took: Sequence[float], *, times: int) -> list[int]:
+def affordable(evidence: Evidence, indices: Sequence[int], took: Sequence[float], *, times: int) -> list[int]:
     """The cases, the quickest first, that can be asked `times` more within the time that all first answers `took` (seconds).
 
     At least two of different shapes, one of them with several rows if there is such a case.
     """
-    quickest = sorted(places, key=lambda place: took[place])
+    quickest = sorted(indices, key=lambda index: took[index])
     first = quickest[0]
-    others = [place for place in quickest if _shapes(evidence, place) != _shapes(evidence, first)]
-    several = [place for place in others if _rows(evidence, place) > 1]
-    kept = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
-    left = max(CHEAP_S, sum(took)) / times - sum(took[place] for place in kept)
-    for place in quickest:
-        if place not in kept and took[place] <= left:
-            kept.append(place)
-            left -= took[place]
-    return [place for place in places if place in kept]
+    others = [index for index in quickest if _shapes(evidence, index) != _shapes(evidence, first)]
+    several = [index for index in others if _rows(evidence, index) > 1]
+    chosen = [first, *((others if _rows(evidence, first) > 1 else several or others)[:1])]
+    left = max(CHEAP_S, sum(took)) / times - sum(took[index] for index in chosen)
+    for index in quickest:
+        if index not in chosen and took[index] <= left:
+            chosen.append(index)
+            left -= took[index]
+    return [index for index in indices if index in chosen]
 
 
-def _shapes(evidence: Evidence, place: int) -> tuple[tuple[int, ...], ...]:
-    return tuple(array.shape for array in evidence.cases[place].inputs.values())
+def _shapes(evidence: Evidence, index: int) -> tuple[tuple[int, ...], ...]:
+    return tuple(array.shape for array in evidence.cases[index].inputs.values())
 
 
-def _rows(evidence: Evidence, place: int) -> int:
-    return max((shape[0] for shape in _shapes(evidence, place) if shape), default=1)
+def _rows(evidence: Evidence, index: int) -> int:
+    return max((shape[0] for shape in _shapes(evidence, index) if shape), default=1)
 
 
-def change(evidence: Evidence, places: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:
+def change(evidence: Evidence, indices: Sequence[int], first: Sequence[Arrays], second: Sequence[Arrays]) -> float:
     """The largest difference between two sets of answers, in units of eager's noise; infinite if their names differ."""
     worst = 0.0
-    group_of = {place: group for group, members in evidence.groups.items() for place in members}
-    for place, one, two in zip(places, first, second, strict=False):
+    group_of = {index: group for group, members in evidence.groups.items() for index in members}
+    for index, one, two in zip(indices, first, second, strict=False):
         for name, array in one.items():
             if name not in two:
                 return float("inf")
             if distance := differences.distance(array, two[name]):
-                worst = max(worst, distance / evidence.noise[group_of[place]][name].largest)
+                worst = max(worst, distance / evidence.noise[group_of[index]][name].largest)
     return worst
 
 
@@ -75,11 +75,11 @@ def shared(evidence: Evidence, program: Sequence[Arrays], answers: Sequence[Arra
     The answers are projected on the departure, so that it is found even if it is smaller than their own rounding.
     """
     along = size = 0.0
-    for group, places in evidence.groups.items():
+    for group, indices in evidence.groups.items():
         for name, noise in evidence.noise[group].items():
-            for place in places:
-                reference = wide(evidence.reference[place][name])
-                pair = [wide(one[place][name]) for one in (program, answers)]
+            for index in indices:
+                reference = wide(evidence.reference[index][name])
+                pair = [wide(one[index][name]) for one in (program, answers)]
                 valid = np.isfinite(reference) & np.isfinite(pair[0]) & np.isfinite(pair[1])
                 departs, differs = (np.where(valid, one, 0) - np.where(valid, reference, 0) for one in pair)
                 along += float((departs[valid] * differs[valid]).sum()) / noise.largest**2

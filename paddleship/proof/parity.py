@@ -64,15 +64,15 @@ def judge(evidence: Evidence, answers: Sequence[Arrays], *, limits: Verify, prec
     if len(answers) != len(evidence.cases) or not answers:
         raise CandidateError(f"{len(answers)} answers for {len(evidence.cases)} cases: nothing can be decided")
     if flaw := _first_flaw(evidence, answers):
-        place, finding = flaw
+        index, finding = flaw
         limit = "names, dtypes, shapes and finite values of eager"
         check = Check(name="answers", measured=finding.message, limit=limit, passed=False)
-        return Judgement({}, [check], place, evidence.cases[place].name, findings=[finding])
+        return Judgement({}, [check], index, evidence.cases[index].name, findings=[finding])
     ratios = {name: _ratios(evidence, answers, name) for name in evidence.reference[0]}
     errors = {name: _errors(evidence, answers, name) for name in ratios}
     worst_output = max(ratios, key=lambda name: np.nan_to_num(ratios[name].noise_ratio, nan=np.inf))
     worst = ratios[worst_output].worst_case
-    outputs = {name: found.to_dict() | asdict(errors[name]) for name, found in ratios.items()}
+    outputs = {name: measures.to_dict() | asdict(errors[name]) for name, measures in ratios.items()}
     metrics = reduce(_Ratios.worst, ratios.values()).to_dict() | asdict(reduce(OutputErrors.worst, errors.values()))
     metrics |= _decisions(evidence, answers)
     if precision == "float32":
@@ -125,17 +125,17 @@ def _decision_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
 
 def _first_flaw(evidence: Evidence, answers: Sequence[Arrays]) -> tuple[int, Finding] | None:
     """The first answer that cannot be compared with the reference, and its error."""
-    for place, (case, answer, expected) in enumerate(zip(evidence.cases, answers, evidence.reference, strict=True)):
+    for index, (case, answer, expected) in enumerate(zip(evidence.cases, answers, evidence.reference, strict=True)):
         if list(answer) != list(expected):
-            return place, _form(f"{case.name}: outputs {list(answer)}, eager has {list(expected)}")
+            return index, _form(f"{case.name}: outputs {list(answer)}, eager has {list(expected)}")
         for name, array in answer.items():
             wanted = expected[name]
             if array.dtype != wanted.dtype or array.shape != wanted.shape:
-                return place, _form(
+                return index, _form(
                     f"{case.name}: {name} is {array.dtype}{list(array.shape)}, eager's is {wanted.dtype}{list(wanted.shape)}"
                 )
-            if array.dtype.kind == "f" and (said := _nonfinite_difference(array, wanted)):
-                return place, Finding("not-finite", "error", f"{case.name}: {name}{said}")
+            if array.dtype.kind == "f" and (difference := _nonfinite_difference(array, wanted)):
+                return index, Finding("not-finite", "error", f"{case.name}: {name}{difference}")
     return None
 
 
@@ -166,7 +166,7 @@ class _Ratios:
 
     def worst(self, other: _Ratios) -> _Ratios:
         """The worse of the two in each measure; NaN is the worst."""
-        graver = max(self, other, key=lambda found: np.nan_to_num(found.noise_ratio, nan=np.inf))
+        graver = max(self, other, key=lambda ratios: np.nan_to_num(ratios.noise_ratio, nan=np.inf))
         return replace(
             graver,
             typical_ratio=float(np.maximum(self.typical_ratio, other.typical_ratio)),
@@ -178,14 +178,14 @@ class _Ratios:
 
 
 def _ratios(evidence: Evidence, answers: Sequence[Arrays], name: str) -> _Ratios:
-    found = _Ratios()
-    for group, places in evidence.groups.items():
+    ratios = _Ratios()
+    for group, indices in evidence.groups.items():
         noise = evidence.noise[group][name]
-        largest, typical, worst = distance(evidence, answers, name, places)
+        largest, typical, worst = distance(evidence, answers, name, indices)
         typical_ratio = typical / noise.typical if group == ROWS else 0.0  # an edge case has too few numbers for a mean
         reference_error = noise.largest / noise.scale if noise.scale else 0.0
-        found = found.worst(_Ratios(largest / noise.largest, typical_ratio, reference_error, worst))
-    return found
+        ratios = ratios.worst(_Ratios(largest / noise.largest, typical_ratio, reference_error, worst))
+    return ratios
 
 
 def _errors(evidence: Evidence, answers: Sequence[Arrays], name: str) -> OutputErrors:
@@ -269,15 +269,15 @@ def by_row_or_all(evidence: Evidence, answers: Sequence[Arrays], name: str) -> t
     if name == next(iter(evidence.reference[0])):
         pair = [_without_padding(evidence, array) for array in pair]
     if not pair[1].size:
-        pair = [np.concatenate([one[place][name].ravel() for place in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
+        pair = [np.concatenate([one[index][name].ravel() for index in evidence.groups[ROWS]]) for one in (answers, evidence.reference)]
     return pair[0], pair[1]
 
 
 def _other_checks(others: dict[str, dict[str, float]], limits: Verify) -> list[Check]:
     """A check for the worst output of each measure; the advice names it."""
     advice = "{} is not eager's: look for exchanged outputs and weights of another checkpoint, or ship a more precise candidate"
-    agreements = {name: found["agreement"] for name, found in others.items() if "agreement" in found}
-    flips = {name: found["flip_rate"] for name, found in others.items() if "flip_rate" in found}
+    agreements = {name: measures["agreement"] for name, measures in others.items() if "agreement" in measures}
+    flips = {name: measures["flip_rate"] for name, measures in others.items() if "flip_rate" in measures}
     checks = []
     if agreements:
         name = min(agreements, key=lambda name: agreements[name])
@@ -308,8 +308,8 @@ def _without_padding(evidence: Evidence, values: Array) -> Array:
 def errors(evidence: Evidence, answers: Sequence[Arrays]) -> Array:
     """The error of every number in the answers to the rows, in units of eager's largest error; for a histogram."""
     parts = []
-    for place in evidence.groups[ROWS]:
+    for index in evidence.groups[ROWS]:
         for name, noise in evidence.noise[ROWS].items():
-            distances = differences.elementwise_distance(answers[place][name], evidence.truth[place][name]) / noise.largest
+            distances = differences.elementwise_distance(answers[index][name], evidence.truth[index][name]) / noise.largest
             parts.append(distances[np.isfinite(distances)].ravel())
     return np.concatenate(parts)

@@ -183,19 +183,19 @@ def question(
     """
     took: list[float] = []
     given += ask(name, model_under_test, evidence.cases, took=took)
-    places = invariance.affordable(evidence, invariance.sample(evidence), took, times=1 + settings.threads)
-    again = {place: model_under_test.call("run", evidence.cases[place].inputs) for place in reversed(places)}
-    concurrent = model_under_test.call("together", [evidence.cases[place].inputs for place in places], settings.threads)
+    indices = invariance.affordable(evidence, invariance.sample(evidence), took, times=1 + settings.threads)
+    again = {index: model_under_test.call("run", evidence.cases[index].inputs) for index in reversed(indices)}
+    concurrent = model_under_test.call("together", [evidence.cases[index].inputs for index in indices], settings.threads)
     judgement = parity.judge(evidence, given, limits=settings, precision=precision)
     if not judgement.metrics:
         return judgement
-    expected = [given[place] for place in places]
-    repeat = invariance.change(evidence, places, expected, [again[place] for place in places])
-    threads = max(invariance.change(evidence, places, expected, got) for got in concurrent)
+    expected = [given[index] for index in indices]
+    repeat = invariance.change(evidence, indices, expected, [again[index] for index in indices])
+    threads = max(invariance.change(evidence, indices, expected, got) for got in concurrent)
     batch = invariance.batch_variance(evidence, given, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
     judgement = invariance_checks.add(judgement, changes, invariance_checks.limits(judgement, settings, precision=precision))
-    judgement = replace(judgement, metrics={**judgement.metrics, "cases_repeated": len(places)})
+    judgement = replace(judgement, metrics={**judgement.metrics, "cases_repeated": len(indices)})
     return invariance_checks.hold_to_eager(judgement, evidence, given, settings=settings) if exact else judgement
 
 

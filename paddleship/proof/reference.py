@@ -61,7 +61,7 @@ class _Float32:
     again: dict[int, Arrays | str]
     taken_branches: dict[BranchKey, set[int]]
     idle: dict[str, str]
-    found: list[FoundCase]
+    found_cases: list[FoundCase]
 
 
 def ask(
@@ -88,34 +88,37 @@ def ask(
 
     with child() as eager:
         single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, earlier=earlier, search=search, say=say)
-        cases = [*cases, *(one.case for one in single.found)]
+        cases = [*cases, *(one.case for one in single.found_cases)]
         crashes.follow(cases)
         refused = {cases[number].name: answer for number, answer in single.answers.items() if isinstance(answer, str)}
         truth, rule, why, floor = _best_truth(eager, child, cases, single.answers, crashes, say=say)
-        kept = _kept(cases, single.answers, crashes)
-        left, reference = [cases[number] for number in kept], list(kept.values())
+        usable = _usable_answers(cases, single.answers, crashes)
+        left, reference = [cases[number] for number in usable], list(usable.values())
         if truth is None:
             nudged = _nudged(eager, child, left, reference)
             evidence = evidences.gather(left, reference, None, nudged=nudged, task=task, labels=labels, why=why)
         else:
-            exact = [truth[number] for number in kept]
+            exact = [truth[number] for number in usable]
             evidence = evidences.gather(left, reference, exact, rule=rule, floor=floor, task=task, labels=labels, why=why)
-        again = {index: single.again[number] for index, number in enumerate(kept) if number in single.again}
-        findings = [*_eager_findings(evidence, again, settings), *(searching.findings(single.found) if search and search.real else [])]
-        return EagerAnswers(evidence, _static(eager, child, left), crashes.words | refused, findings, single.taken_branches, single.idle)
+        again = {index: single.again[number] for index, number in enumerate(usable) if number in single.again}
+        findings = [
+            *_eager_findings(evidence, again, settings),
+            *(searching.findings(single.found_cases) if search and search.real else []),
+        ]
+        return EagerAnswers(evidence, _static(eager, child, left), crashes.reasons | refused, findings, single.taken_branches, single.idle)
 
 
-def _kept(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
+def _usable_answers(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:
     """The answers to the cases that eager accepts and survives, in order. Raises ModelError if no row is among them."""
-    kept = {
+    usable = {
         number: answer
         for number, answer in sorted(answers.items())
-        if not isinstance(answer, str) and cases[number].name not in crashes.words
+        if not isinstance(answer, str) and cases[number].name not in crashes.reasons
     }
-    if not any(cases[number].group == "rows" for number in kept):
-        words = (answer for answer in answers.values() if isinstance(answer, str))
-        raise ModelError(next(words, "there are no cases: give rows or inputs"))
-    return kept
+    if not any(cases[number].group == "rows" for number in usable):
+        messages = (answer for answer in answers.values() if isinstance(answer, str))
+        raise ModelError(next(messages, "there are no cases: give rows or inputs"))
+    return usable
 
 
 def _float32(
@@ -141,16 +144,16 @@ def _float32(
                 for number, answer in ask_each("eager", process, cases, crashes.left(answers)):
                     answers[number] = answer
                     taken = _joined([taken, process.call("taken_branches")])
-                kept = _kept(cases, answers, crashes)
-                again = dict(ask_each("eager, again", process, cases, [*kept][1::-1]))  # in reverse, so that no draw is repeated
+                usable = _usable_answers(cases, answers, crashes)
+                again = dict(ask_each("eager, again", process, cases, [*usable][1::-1]))  # in reverse, so that no draw is repeated
             except CrashError as end:
                 crashes.add(end, answers)
                 continue
-            asked, given = [cases[number] for number in kept], list(kept.values())
-            idle = _idle_inputs(process, asked, given) if probe_inputs else {}
-            found = searching.find(search, process, asked, given, taken, say) if search else []
-            answers |= {len(cases) + number: one.answer for number, one in enumerate(found)}
-            return _Float32(answers, again, _joined([taken, *(one.taken_branches for one in found)]), idle, found)
+            asked, reference = [cases[number] for number in usable], list(usable.values())
+            idle = _idle_inputs(process, asked, reference) if probe_inputs else {}
+            found_cases = searching.find(search, process, asked, reference, taken, say) if search else []
+            answers |= {len(cases) + number: one.answer for number, one in enumerate(found_cases)}
+            return _Float32(answers, again, _joined([taken, *(one.taken_branches for one in found_cases)]), idle, found_cases)
 
 
 def _joined(taken: Iterable[Mapping[BranchKey, set[int]]]) -> dict[BranchKey, set[int]]:
@@ -207,16 +210,16 @@ def _best_truth(
 
 def _nudged(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case], reference: list[Arrays]) -> list[list[Arrays]]:
     """The answers of eager float32 with nudged weights and inputs; the original answer if a case is rejected."""
-    found = []
+    nudged = []
     try:
         with _form(eager, child, "float32") as other:
             for seed in range(_NUDGES):
                 other.call("nudge", seed)
                 answers = dict(ask_each("eager, nudged", other, cases, range(len(cases))))
-                found.append([own if isinstance(answer := answers[number], str) else answer for number, own in enumerate(reference)])
+                nudged.append([own if isinstance(answer := answers[number], str) else answer for number, own in enumerate(reference)])
     except (BadInput, CrashError):
-        return found
-    return found
+        return nudged
+    return nudged
 
 
 def _truth(
@@ -228,14 +231,14 @@ def _truth(
     form: EagerForm,
 ) -> tuple[dict[int, Arrays] | None, str, list[str]]:
     """The float64 answers, or None with the reason; and the operators that computed in float32 nevertheless."""
-    found: dict[int, Arrays | str] = {}
+    exact_answers: dict[int, Arrays | str] = {}
     single: set[str] = set()
     refused = [number for number, answer in answers.items() if isinstance(answer, str)]
     while True:
         try:
             with _form(eager, child, form) as exact:
-                for number, answer in ask_each(f"eager {form}", exact, cases, crashes.left([*found, *refused])):
-                    found[number] = answer
+                for number, answer in ask_each(f"eager {form}", exact, cases, crashes.left([*exact_answers, *refused])):
+                    exact_answers[number] = answer
                 single |= set(exact.call("single"))
                 break
         except BadInput as error:
@@ -243,11 +246,11 @@ def _truth(
         except CrashError as end:
             if end.case.group == "rows":
                 return None, f"{end.case.name}: {end}", []
-            crashes.add(end, found)
-    kept = _kept(cases, answers, crashes)
-    if why := _why_unusable(cases, kept, found):
+            crashes.add(end, exact_answers)
+    usable = _usable_answers(cases, answers, crashes)
+    if why := _why_unusable(cases, usable, exact_answers):
         return None, why, []
-    return {number: answer for number, answer in found.items() if not isinstance(answer, str)}, "", sorted(single)
+    return {number: answer for number, answer in exact_answers.items() if not isinstance(answer, str)}, "", sorted(single)
 
 
 def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answers: Mapping[int, Arrays | str]) -> str:
@@ -263,8 +266,8 @@ def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answer
             if array.dtype.kind == "f" and answer[name].dtype != "float64":
                 return f"output {name!r} stays {answer[name].dtype} in a float64 model"
         truth.append(answer)
-    said = evidences.nothing_finite(truth)
-    return f"in float64, {said}" if said and not evidences.nothing_finite(list(reference.values())) else ""
+    message = evidences.nothing_finite(truth)
+    return f"in float64, {message}" if message and not evidences.nothing_finite(list(reference.values())) else ""
 
 
 def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
@@ -281,13 +284,13 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
 
 def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], settings: Verify) -> list[Finding]:
     """Findings about the eager model itself; `again` has its second answers to some cases."""
-    found = []
+    findings = []
     if evidence.rule == BY_OPERATOR:
         message = f"the model does not run in float64 as a whole ({evidence.why}), so each operator computed in float64 by itself"
-        found.append(Finding("no-float64", "note", message, "no action is needed"))
+        findings.append(Finding("no-float64", "note", message, "no action is needed"))
     if evidence.rule == MEASURED_NOISE:
         message = f"float64 is unavailable ({evidence.why}), so errors are measured by how far eager's answers move when it is nudged"
-        found.append(
+        findings.append(
             Finding("no-float64", "note", message, "no action is needed, but this is a weaker check: noise of at most 0.001 of the scale")
         )
     first, later = [evidence.reference[number] for number in again], [one if isinstance(one, dict) else {} for one in again.values()]
@@ -296,11 +299,11 @@ def _eager_findings(evidence: Evidence, again: Mapping[int, Arrays | str], setti
         advice = (
             "draw no random numbers in evaluation mode: pass training=self.training to dropout, and remove other random calls from forward"
         )
-        found.append(Finding("random-forward", "error", message, advice))
-        return found  # random answers also change with the batch, so nothing is known about batches
+        findings.append(Finding("random-forward", "error", message, advice))
+        return findings  # random answers also change with the batch, so nothing is known about batches
     dependent = [name for name, change in invariance.batch_changes(evidence, evidence.truth).items() if change > settings.noise_limit]
     if dependent:
         message = f"eager's own {', '.join(dependent)} for a row depends on the other rows of its batch or on padding"
         advice = "if this is not intended, mask the padding and use no batch statistics in evaluation mode"
-        found.append(Finding("batch-dependent", "warning", message, advice))
-    return found
+        findings.append(Finding("batch-dependent", "warning", message, advice))
+    return findings

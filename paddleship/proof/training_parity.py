@@ -149,13 +149,13 @@ def _still(layer: Any) -> None:
 
 def _state(layer: Any) -> dict[str, Array]:
     """Gradients by parameter (zero if there is none), and the values that are kept and not trained."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for name, one in [*layer.named_parameters(), *layer.named_buffers()]:
         if one.stop_gradient:
-            found[f"{name} (kept)"] = one.numpy()
+            arrays[f"{name} (kept)"] = one.numpy()
         else:
-            found[name] = np.zeros(one.shape) if one.grad is None else one.grad.numpy()
-    return found
+            arrays[name] = np.zeros(one.shape) if one.grad is None else one.grad.numpy()
+    return arrays
 
 
 def _judge(truth: Trace, reference: Trace, static: Trace, again: float, settings: Verify) -> TrainingParity:

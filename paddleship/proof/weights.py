@@ -24,6 +24,6 @@ def hold_to_checkpoint(judgement: Judgement, compared_weights: WeightComparison 
         return replace(judgement, findings=[*judgement.findings, Finding(NOT_COMPARED, "warning", _UNREAD, _ADVICE)])
     problems = compared_weights.problems()
     what = "the files cannot be read" if compared_weights.unread else f"{len(problems)} {'differs' if len(problems) == 1 else 'differ'}"
-    words = f"{problems[0].message}: {problems[0].advice}" if problems else ""
-    check = Check(name=CHECK, measured=what if problems else "none differs", limit="the checkpoint's", passed=not problems, advice=words)
+    advice = f"{problems[0].message}: {problems[0].advice}" if problems else ""
+    check = Check(name=CHECK, measured=what if problems else "none differs", limit="the checkpoint's", passed=not problems, advice=advice)
     return replace(judgement, checks=[*judgement.checks, check], findings=[*judgement.findings, *problems])

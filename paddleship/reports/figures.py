@@ -25,7 +25,7 @@ def number(value: float, digits: int = _DIGITS) -> str:
     return f"{value:,.{digits}g}" if abs(value) < 10**digits else f"{value:,.0f}"
 
 
-def apart(one: float, other: float, digits: int = _DIGITS) -> tuple[str, str]:
+def distinct(one: float, other: float, digits: int = _DIGITS) -> tuple[str, str]:
     """Two figures that are compared: with enough digits to differ if they do."""
     for more in range(digits, _MOST + 1):
         texts = number(one, more), number(other, more)
@@ -43,4 +43,4 @@ def share(value: float) -> str:
 def shares(one: float, other: float) -> tuple[str, str]:
     """Two scores that are compared: with four decimals, or more where they would look the same."""
     texts = share(one), share(other)
-    return texts if one == other or texts[0] != texts[1] else apart(one, other)
+    return texts if one == other or texts[0] != texts[1] else distinct(one, other)

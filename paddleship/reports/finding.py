@@ -1,4 +1,4 @@
-"""Findings about the data, a model, a candidate or the machine: kind, severity, place and advice."""
+"""Findings about the data, a model, a candidate or the machine: kind, severity, location and advice."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ class Finding:
             raise ValueError(f"there is no kind of finding {self.kind!r}: add it to KINDS")
 
     def __str__(self) -> str:
-        place = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer and not self._says_layer() else ""
-        return f"{self.severity}: {self.kind}: {self.message}{place}" + (f"\n    {self.advice}" if self.advice else "")
+        location = f" at {self.where}" if self.where else f" in {self.layer}" if self.layer and not self._says_layer() else ""
+        return f"{self.severity}: {self.kind}: {self.message}{location}" + (f"\n    {self.advice}" if self.advice else "")
 
     def _says_layer(self) -> bool:
         """Whether the message already names the layer (or pass, or weight); a number in the message is something else."""

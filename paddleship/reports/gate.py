@@ -14,13 +14,13 @@ def verdict(report: Report, kinds: Sequence[str]) -> Verdict:
     """The report's verdict, failed if it has a finding of one of these kinds, of any severity, also about a candidate that is not used."""
     if not kinds:
         return report.verdict
-    found = {finding.message: (finding.kind, str(finding).split("\n")[0], finding.advice) for finding in report.findings}
+    by_message = {finding.message: (finding.kind, str(finding).split("\n")[0], finding.advice) for finding in report.findings}
     for name, row in report.candidates.items():
         for fact in row.get("findings", []):
-            found.setdefault(f"{name}: {fact['message']}", (fact["kind"], f"{name}: {fact['message']}", fact["advice"]))
+            by_message.setdefault(f"{name}: {fact['message']}", (fact["kind"], f"{name}: {fact['message']}", fact["advice"]))
     checks = [
         Check(name=_GATE, measured=text, limit="none of this kind", passed=False, advice=advice)
-        for kind, text, advice in found.values()
+        for kind, text, advice in by_message.values()
         if kind in kinds
     ]
     none = Check(name=_GATE, measured="none found", limit=f"no finding of {', '.join(kinds)}", passed=True)

@@ -14,5 +14,5 @@ STAGES: tuple[StageName, ...] = get_args(StageName)
 
 def in_order(reports: Iterable[Report]) -> list[Report]:
     """Reports in the order of their stages; when they ran says nothing, because a stage whose inputs are as before does not run again."""
-    place: dict[str, int] = {stage: number for number, stage in enumerate(STAGES)}
-    return sorted(reports, key=lambda report: place.get(report.stage, len(place)))
+    position: dict[str, int] = {stage: number for number, stage in enumerate(STAGES)}
+    return sorted(reports, key=lambda report: position.get(report.stage, len(position)))

@@ -43,9 +43,9 @@ class Report(BaseModel):
     @property
     def outcome(self) -> str:
         """The verdict with the number of errors and warnings: `passed, 1 warning`."""
-        words = ["passed" if self.verdict else "failed"]
-        words += [_count(number, severity) for severity in ("error", "warning") if (number := self.count(severity))]
-        return ", ".join(words)
+        parts = ["passed" if self.verdict else "failed"]
+        parts += [_count(number, severity) for severity in ("error", "warning") if (number := self.count(severity))]
+        return ", ".join(parts)
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity == severity for finding in self.findings)

@@ -1,4 +1,4 @@
-"""The status of a candidate, the same words in every report."""
+"""The status of a candidate, the same in every report."""
 
 from __future__ import annotations
 

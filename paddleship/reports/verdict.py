@@ -32,10 +32,10 @@ class Check(BaseModel):
 
     def __str__(self) -> str:
         if isinstance(self.limit, str):
-            words = f"{self.name}: {self.measured} (wanted: {self.limit})"
+            text = f"{self.name}: {self.measured} (wanted: {self.limit})"
         else:
-            words = f"{self.name} is {_show(self.measured, self.limit)} (limit {_limit(self.limit)})"
-        return f"{words}: {self.advice}" if self.advice and not self.passed else words
+            text = f"{self.name} is {_show(self.measured, self.limit)} (limit {_limit(self.limit)})"
+        return f"{text}: {self.advice}" if self.advice and not self.passed else text
 
 
 class Verdict(BaseModel):

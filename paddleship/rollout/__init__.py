@@ -1,1 +1,1 @@
-"""Carry a decision of a promotion out: registry, Docker host, Kubernetes, rollback."""
+"""Apply a decision about a promotion: registry, Docker host, Kubernetes, rollback."""

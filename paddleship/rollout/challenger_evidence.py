@@ -1,4 +1,4 @@
-"""Where the evidence of a challenger lies: in the checkout, or in a worktree of the run that made it."""
+"""Where the evidence of a challenger is: in the checkout, or in a worktree of the run that made it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _NEEDED = ("prepare", "optimize", "verify")  # stages whose outs are judged by
 
 @contextmanager
 def of(checkout: Path, values: Params, client: Any, challenger: Shipped) -> Iterator[Params]:
-    """The params whose paths lead to the challenger's rows, candidate and parity evidence, with what `values` say about promotion.
+    """The params whose paths lead to the challenger's rows, candidate and parity evidence, with the promotion params of `values`.
 
-    Raises BadInput where neither the checkout has them nor an experiment, which is fetched if another clone ran it.
+    Raises BadInput if they are neither in the checkout nor in an experiment, which is fetched if another clone ran it.
     """
     if _has(checkout, values, challenger):
         yield _rooted(checkout, values, values)
         return
-    found = image.find(client, challenger.image_id)
-    lineage = Lineage.from_labels(found.labels) if found is not None else None
+    stored_image = image.find(client, challenger.image_id)
+    lineage = Lineage.from_labels(stored_image.labels) if stored_image is not None else None
     if lineage is None or lineage.experiment is None:
         raise BadInput(
             f"the evidence in {values.paths.parity!r} is not of version {challenger.version} of {challenger.model!r}: bring its source, "

@@ -1,6 +1,6 @@
-"""Where the champion runs on a Docker host: two places for servers behind a proxy that stays, and a switch between them.
+"""Where the champion runs on a Docker host: two slots for servers behind a proxy that stays, and a switch between them.
 
-The proxy (docker/haproxy.cfg) keeps its clients' connections. A new server starts in the free place, gets no request until it is ready,
+The proxy (docker/haproxy.cfg) keeps its clients' connections. A new server starts in the free slot, gets no request until it is ready,
 then gets all new ones at once; the old one answers what it was asked, and only then ends.
 """
 
@@ -22,7 +22,7 @@ from paddleship.errors import BadInput, Unavailable
 from paddleship.image import requirements
 from paddleship.shipped.computing.files import tree_sha256
 
-PLACES = ("a", "b")
+SLOTS = ("a", "b")
 _PORT = 8000  # of the servers and of the proxy, each in its container
 _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
 _RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
@@ -44,7 +44,7 @@ class Service:
 
 
 def where(name: str, address: str) -> str:
-    """A target, for a person and for the ledger."""
+    """A target as text, for people and for the ledger."""
     return f"{name} at {address}"
 
 
@@ -76,47 +76,47 @@ class DockerTarget:
         active = self._active(before)
         if active and self._server(active).image.id == image_id:
             return active
-        place = next(place for place in PLACES if place != active)
-        self._api(f"set server model/{place} state drain")
-        there = self._server(place)
-        if there is not None and (there.image.id != image_id or there.status != "running"):
-            image.remove_container(there)
-            there = None
-        if there is None:
-            self._create(place, image_id)
-        return place
+        slot = next(slot for slot in SLOTS if slot != active)
+        self._api(f"set server model/{slot} state drain")
+        existing = self._server(slot)
+        if existing is not None and (existing.image.id != image_id or existing.status != "running"):
+            image.remove_container(existing)
+            existing = None
+        if existing is None:
+            self._create(slot, image_id)
+        return slot
 
-    def wait_until_ready(self, place: str, *, timeout_s: float) -> None:
-        """Return when the server in this place is ready and the proxy reaches it. Raises Unavailable."""
+    def wait_until_ready(self, slot: str, *, timeout_s: float) -> None:
+        """Return when the server in this slot is ready and the proxy reaches it. Raises Unavailable."""
         deadline = time.monotonic() + timeout_s
-        server = self._server(place)
+        server = self._server(slot)
         while time.monotonic() < deadline:
             server.reload()
             if server.status != "running":
                 break
-            if self._reached(place, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0:
+            if self._reached(slot, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0:
                 return
             time.sleep(_POLL_S)
-        words = server.logs(tail=20).decode(errors="replace").strip()[-400:]
+        log = server.logs(tail=20).decode(errors="replace").strip()[-400:]
         image.remove_container(server)
         raise Unavailable(
-            f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({words}): read its image's log"
+            f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({log}): read its image's log"
         )
 
-    def switch(self, place: str) -> None:
-        """Send all new requests to the server in this place, from one moment to the next."""
-        other = next(one for one in PLACES if one != place)
-        self._api(f"set server model/{place} state ready; set server model/{other} state drain")
-        if self._active() != place:
-            raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {place!r}: see `docker logs {self._proxy_name}`")
+    def switch(self, slot: str) -> None:
+        """Send all new requests to the server in this slot, at once."""
+        other = next(one for one in SLOTS if one != slot)
+        self._api(f"set server model/{slot} state ready; set server model/{other} state drain")
+        if self._active() != slot:
+            raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {slot!r}: see `docker logs {self._proxy_name}`")
 
     def retire(self) -> None:
-        """End the server that gets no requests any more, when it has answered those that it got; its image stays."""
+        """Stop the drained server when it has answered its last requests; its image stays."""
         active = self._active()
-        for place in PLACES:
-            server = self._server(place)
-            if place != active and server is not None:
-                self._wait(lambda place=place: self._sessions(place) == 0, self._settings.drain_s)  # type: ignore[misc]
+        for slot in SLOTS:
+            server = self._server(slot)
+            if slot != active and server is not None:
+                self._wait(lambda slot=slot: self._sessions(slot) == 0, self._settings.drain_s)  # type: ignore[misc]
                 server.stop(timeout=_STOP_S)
                 image.remove_container(server)
 
@@ -126,15 +126,15 @@ class DockerTarget:
         return str(self._server(active).image.id) if active else None
 
     def remove(self) -> None:
-        """Take everything of this target away."""
-        for name in (*(self._server_name(place) for place in PLACES), self._proxy_name):
-            if (found := self._container(name)) is not None:
-                image.remove_container(found)
+        """Remove all containers and networks of this target."""
+        for name in (*(self._server_name(slot) for slot in SLOTS), self._proxy_name):
+            if (container := self._container(name)) is not None:
+                image.remove_container(container)
         for network in self._client.networks.list(names=[self._network, f"{self._network}-front"]):
             image.remove_network(network)
 
     def require_address(self) -> None:
-        """Raise BadInput where the proxy stands at another address, Unavailable where it is still to come and its port here is in use."""
+        """Raise BadInput if the proxy runs at another address, Unavailable if it does not exist yet and its port is in use."""
         proxy = self._container(self._proxy_name)
         if proxy is None and self._client.api.base_url.startswith("http+docker://"):  # the engine of this machine
             with socket.socket() as probe:
@@ -158,7 +158,7 @@ class DockerTarget:
         return f"{self._settings.address}:{self._settings.port}"
 
     def _ensure_proxy(self) -> None:
-        """Have the proxy running. Raises BadInput where it stands at another address, Unavailable where that one is in use."""
+        """Start the proxy if it does not run. Raises BadInput if it runs at another address, Unavailable if its address is in use."""
         import docker
 
         self.require_address()
@@ -194,7 +194,7 @@ class DockerTarget:
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
 
     def _proxy_image(self) -> str:
-        """The proxy's image with our configuration, built where it is not there yet. Raises Unavailable."""
+        """The proxy's image with our configuration, built if the engine lacks it. Raises Unavailable."""
         base = image.require_base(self._client, self._settings.proxy_image, recipe="infra/proxy_image.sh")
         folder = requirements.folder().parent
         digest = tree_sha256({"base": base.id, **{name: (folder / name).read_text(encoding="utf-8") for name in _FILES}})
@@ -207,15 +207,15 @@ class DockerTarget:
         return name
 
     def _ensure_network(self, name: str, *, internal: bool) -> Any:
-        found = [network for network in self._client.networks.list(names=[name]) if network.name == name]
-        return found[0] if found else self._client.networks.create(name, internal=internal, labels={_TARGET: self._settings.name})
+        networks = [network for network in self._client.networks.list(names=[name]) if network.name == name]
+        return networks[0] if networks else self._client.networks.create(name, internal=internal, labels={_TARGET: self._settings.name})
 
-    def _create(self, place: str, image_id: str) -> None:
+    def _create(self, slot: str, image_id: str) -> None:
         server = self._client.containers.create(
             image_id,
-            name=self._server_name(place),
+            name=self._server_name(slot),
             network=self._network,
-            networking_config={self._network: self._client.api.create_endpoint_config(aliases=[f"model-{place}"])},
+            networking_config={self._network: self._client.api.create_endpoint_config(aliases=[f"model-{slot}"])},
             labels={_TARGET: self._settings.name},
             restart_policy={"Name": "unless-stopped"},
             **self._with_sample(),
@@ -224,16 +224,16 @@ class DockerTarget:
         server.start()
 
     def _with_sample(self) -> dict[str, Any]:
-        """What lets a server write its request sample, if it is to."""
+        """The options of a container that let its server write a request sample, if the params ask for one."""
         if self._settings.sample is None:
             return {}
         return {"command": ["--sample", _SAMPLE], "volumes": {self._settings.sample: {"bind": _SAMPLE, "mode": "rw"}}}
 
-    def _server_name(self, place: str) -> str:
-        return f"paddleship-{self._settings.name}-{place}"
+    def _server_name(self, slot: str) -> str:
+        return f"paddleship-{self._settings.name}-{slot}"
 
-    def _server(self, place: str) -> Any:
-        return self._container(self._server_name(place))
+    def _server(self, slot: str) -> Any:
+        return self._container(self._server_name(slot))
 
     def _container(self, name: str) -> Any:
         import docker
@@ -244,36 +244,36 @@ class DockerTarget:
             return None
 
     def _active(self, before: str | None = None) -> str | None:
-        """The place that gets the requests. A proxy that was started anew has two: that of the image `before` counts, or the older."""
+        """The slot that gets the requests. A restarted proxy has two: that of the image `before` counts, or the older."""
         states = self._states()
-        servers = {place: self._server(place) for place in PLACES if not int(states[place]["srv_admin_state"]) & _DRAINED}
-        open_ones = [place for place, server in servers.items() if server is not None]
-        return min(open_ones, key=lambda place: (servers[place].image.id != before, servers[place].attrs["Created"]), default=None)
+        servers = {slot: self._server(slot) for slot in SLOTS if not int(states[slot]["srv_admin_state"]) & _DRAINED}
+        open_ones = [slot for slot, server in servers.items() if server is not None]
+        return min(open_ones, key=lambda slot: (servers[slot].image.id != before, servers[slot].attrs["Created"]), default=None)
 
-    def _reached(self, place: str, server: Any) -> bool:
-        """Whether the proxy has this container's address, and found it ready: it takes a new one for running until its first check."""
-        state = self._states()[place]
+    def _reached(self, slot: str, server: Any) -> bool:
+        """Whether the proxy has this container's address, and a check found it ready: until the first check, it counts as running."""
+        state = self._states()[slot]
         networks = server.attrs["NetworkSettings"]["Networks"]
-        found_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
-        return found_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
+        is_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
+        return is_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
 
     def _states(self) -> dict[str, dict[str, str]]:
-        """What the proxy says of each place."""
+        """The proxy's state of each slot."""
         _, head, *lines = self._show("servers state model")
         names = head.removeprefix("# ").split()
         rows = [dict(zip(names, line.split(" "), strict=False)) for line in lines if line.strip()]
         return {row["srv_name"]: row for row in rows}
 
-    def _sessions(self, place: str) -> int:
-        """Requests that the server in this place is answering."""
+    def _sessions(self, slot: str) -> int:
+        """The number of requests that the server in this slot is answering."""
         head, *lines = self._show("stat model 4 -1")
         names = head.removeprefix("# ").split(",")
         rows = [dict(zip(names, line.split(","), strict=False)) for line in lines if line]
-        return sum(int(row["scur"]) for row in rows if row["svname"] == place)
+        return sum(int(row["scur"]) for row in rows if row["svname"] == slot)
 
     def _answers(self) -> bool:
         try:
-            return set(self._states()) == set(PLACES)
+            return set(self._states()) == set(SLOTS)
         except Unavailable:
             return False
 

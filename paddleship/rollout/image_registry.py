@@ -25,7 +25,7 @@ def holds(registry: str, shipped: Shipped) -> bool:
 
 
 def push(client: Any, registry: str, shipped: Shipped) -> str:
-    """Push an image, which may be there already; its name by digest. Raises Unavailable."""
+    """Push an image, unless it is there already. Returns its name by digest. Raises Unavailable."""
     _obtain(client, shipped)
     return _push(client, shipped, repository(registry, shipped), shipped.image.rpartition(":")[2])
 
@@ -57,7 +57,7 @@ def point(client: Any, shipped: Shipped) -> None:
 class Former:
     """The moving tag of a repository that an earlier champion was pushed to. `trouble` is why nothing is known of it.
 
-    `digest` is the image that it names; None where there is no such tag, or nothing is known.
+    `digest` is the image that it names; None without such a tag, or if nothing is known.
     """
 
     name: str
@@ -76,11 +76,11 @@ def former(client: Any, served: Iterable[Shipped], shipped: Shipped) -> list[For
     right = {reference.partition("@")[2] for reference in pushed}
     own = _name(shipped.reference) if shipped.reference else None
     names = dict.fromkeys(_name(one.reference) for one in served if one.reference)
-    found = [_look(client, name) for name in names if name != own]
-    return [one for one in found if one.trouble or one.digest not in (None, *right)]
+    tags = [_moving_tag(client, name) for name in names if name != own]
+    return [one for one in tags if one.trouble or one.digest not in (None, *right)]
 
 
-def _look(client: Any, name: str) -> Former:
+def _moving_tag(client: Any, name: str) -> Former:
     import docker
 
     try:
@@ -96,13 +96,13 @@ def _name(reference: str) -> str:
 
 
 def _advice(name: str) -> str:
-    """What to do when a registry did not take or give an image; the engine reports the reason in words only."""
+    """What to do when a push or pull failed; the engine reports the reason only as text."""
     host = name.partition("/")[0]
     return f"see that {host} answers, log in with `docker login {host}` if it wants a user, then run the same command"
 
 
 def _obtain(client: Any, shipped: Shipped) -> None:
-    """Have an image in the engine, from the registry that it was pushed to before if need be. Raises Unavailable."""
+    """Make sure that the engine has an image; pull it from the registry that it was pushed to before if necessary. Raises Unavailable."""
     if not image.exists(client, shipped.image_id) and (shipped.reference is None or pull(client, shipped.reference) != shipped.image_id):
         raise Unavailable(f"the image {shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again")
 
@@ -124,7 +124,7 @@ def _push(client: Any, shipped: Shipped, name: str, tag: str) -> str:
 
 @contextmanager
 def _tagged(client: Any, image_id: str, name: str, tag: str) -> Iterator[None]:
-    """Give an image a tag in the engine; if the block fails, the tag is as before, unless it is the image's only one by now."""
+    """Tag an image in the engine; if the block fails, the tag is restored, unless it is the image's only one by then."""
     import docker
 
     before = image.find(client, f"{name}:{tag}")

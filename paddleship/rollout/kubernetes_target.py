@@ -25,7 +25,7 @@ class KubernetesTarget:
         self._limit_s = settings.replicas * (ready_timeout_s + _MARGIN_S)
 
     def roll_out(self, shipped: Shipped, *, before: Shipped | None) -> None:
-        """Write the manifest, and where a context is given, apply it and return when all servers are those that it describes.
+        """Write the manifest; with a context, apply it and return when the rollout is complete.
 
         Raises Unavailable if that fails, after it has applied the manifest of the image that served before.
         """
@@ -56,14 +56,14 @@ class KubernetesTarget:
             raise Unavailable(f"not all new servers were ready within {self._limit_s:.0f} s ({self._obstacle() or trouble})") from None
 
     def _obstacle(self) -> str | None:
-        """Why a container does not start, in the words of the cluster; None if it does not say."""
+        """Why a container does not start, as the cluster reports it; None if it reports nothing."""
         selector = f"app.kubernetes.io/name={self._settings.name}"
         try:
             pods = json.loads(self._kubectl("get", "pods", "--selector", selector, "--output", "json"))["items"]
         except Unavailable:
             return None
-        found = [reason for pod in pods if (reason := _reason(pod["status"]))]
-        return found[0] if found else None
+        reasons = [reason for pod in pods if (reason := _reason(pod["status"]))]
+        return reasons[0] if reasons else None
 
     def _kubectl(self, *arguments: str, timeout_s: float = _REQUEST_S) -> str:
         where = [f"--context={self._settings.context}", f"--namespace={self._settings.namespace}"]
@@ -78,8 +78,10 @@ class KubernetesTarget:
         except subprocess.TimeoutExpired:
             raise Unavailable(f"kubectl {arguments[0]} did not end within {timeout_s:.0f} s: check the cluster") from None
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("error: ").removeprefix("Error ")
-            raise Unavailable(f"kubectl {arguments[0]} in the context {self._settings.context!r} failed ({said[:300]}): check the cluster")
+            message = (done.stderr.strip().splitlines() or ["no reason given"])[-1].removeprefix("error: ").removeprefix("Error ")
+            raise Unavailable(
+                f"kubectl {arguments[0]} in the context {self._settings.context!r} failed ({message[:300]}): check the cluster"
+            )
         return done.stdout
 
 

@@ -32,9 +32,9 @@ _RACED = 8  # different rows that latency is measured with
 
 
 def challenge(params: Params, client: Any, challenger: Shipped, champion: Shipped | None) -> tuple[Report, Recording]:
-    """Ask both images the same held-out rows, race them, and judge; also a few of the challenger's answers, to know it by later.
+    """Ask both images the same held-out rows, compare their speed, and judge; also record a few of the challenger's answers.
 
-    The rows and the candidate are those of `params.paths`. Raises BadInput where they are not the challenger's, and Unavailable.
+    The rows and the candidate are those of `params.paths`. Raises BadInput if they are not the challenger's, and Unavailable.
     """
     candidate = _candidate(params, challenger)
     rows = _rows(params)
@@ -59,13 +59,13 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
 
 def image_check(client: Any, shipped: Shipped) -> Check:
     """Whether the engine has the image that accept accepted, whatever its name now, and it holds the candidate of the model version."""
-    found = image.find(client, shipped.image_id)
-    held = found.labels.get(DIGEST_LABEL) if found is not None else None
+    stored_image = image.find(client, shipped.image_id)
+    held = stored_image.labels.get(DIGEST_LABEL) if stored_image is not None else None
     return Check(
         name="accepted_image",
-        measured="none" if found is None else f"{_short(found.id)} with the candidate {str(held)[:12]}",
+        measured="none" if stored_image is None else f"{_short(stored_image.id)} with the candidate {str(held)[:12]}",
         limit=f"{_short(shipped.image_id)} with the candidate {shipped.candidate_digest[:12]}",
-        passed=found is not None and held == shipped.candidate_digest,
+        passed=stored_image is not None and held == shipped.candidate_digest,
         advice=f"the image that accept accepted as {shipped.image} is not in the engine: run the pipeline again",
     )
 
@@ -105,12 +105,12 @@ def _rows(params: Params) -> Rows:
 @contextmanager
 def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sandbox]:
     """Run the image locked down. Raises Unavailable where the engine does not have it."""
-    if (found := image.find(client, shipped.image_id)) is None:
+    if (stored_image := image.find(client, shipped.image_id)) is None:
         raise Unavailable(
             f"the image of version {shipped.version} ({shipped.image}) is not in the engine: `docker load` or pull it, or set "
             "promote.compare: false"
         )
-    with image.sandbox(client, found.id, memory_bytes=params.accept.memory_bytes) as sandbox:
+    with image.sandbox(client, stored_image.id, memory_bytes=params.accept.memory_bytes) as sandbox:
         yield sandbox
 
 
@@ -142,7 +142,7 @@ def _compare(
     *,
     positions: Sequence[Positions],
 ) -> list[Check]:
-    """The gates against the champion; adds to metrics and facts what they are decided by."""
+    """The gates against the champion; adds the compared values to metrics and facts."""
     params, rows, pads = asked
     with _serving(client, champion, params) as server:
         ours = answers.ask(server, rows, pads, who="champion")
@@ -167,7 +167,7 @@ def _compare(
         raced = latency.race(servers, requests, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
     metrics |= raced.metrics()
     facts |= {"latency": str(raced), "loop": "closed", "concurrency": 1}
-    return [*checks, *score_comparison.checks(found, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
+    return [*checks, *score_comparison.checks(comparison, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
 
 
 def _requests(server: Server, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:

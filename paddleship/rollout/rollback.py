@@ -1,4 +1,4 @@
-"""A rollback, and the steps that it shares with a promotion; without Prefect, so that an emergency need not wait for a server."""
+"""A rollback, and the steps that it shares with a promotion; without Prefect, so that no rollback waits for a server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from paddleship.execution import workspace
 from paddleship.promotion import answers
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
-from paddleship.rollout.rollout_steps import STEPS, Place, require_moved_tags, unchanged_services
+from paddleship.rollout.rollout_steps import STEPS, Rollout, require_moved_tags, unchanged_services
 from paddleship.servers.local_state import Local
 from paddleship.system import locks
 from paddleship.tracking.champion import Registry
@@ -29,9 +29,9 @@ Say = Callable[[str], None]
 def roll_back(
     version: str | None, params_file: str | None, *, reason: str, step: Step, say: Say, name: Callable[[str], object] = lambda _: None
 ) -> str:
-    """Bring a former champion back; what serves now and how long it took, in words. `step` does each step under its name.
+    """Bring a former champion back; returns a message with what serves now and how long it took. `step` does each step under its name.
 
-    `reason` is that of the person who asks, for the ledger. `name` gets what the rollback is about, as soon as that is known.
+    `reason` is that of the person who asks, for the ledger. `name` gets a name of the rollback as soon as its version is known.
     """
     began = time.monotonic()
     checkout, values, local = settings(params_file)
@@ -49,59 +49,59 @@ def roll_back(
             replaces = serving.shipped.version if serving else None
             why = f"version {wanted.version} stays champion" if stays else f"rolled back from version {replaces} to {wanted.version}"
             why += f": {' '.join(reason.split())}"[:REASON_CHARACTERS] if reason.strip() else ""
-            result = _besides(decision, wanted, stays=stays, asked=version)
+            result = _side_effects(decision, wanted, stays=stays, asked=version)
             decision = ledger.append(Entry(event=Event.DECIDED, action="rollback", shipped=wanted, replaces=replaces, why=why))
         name(f"{values.name} back to version {decision.shipped.version}")
-        said = carry_out(
-            Place(values, client, registry, ledger, decision, kept(ledger, registry, decision.shipped), accept=None), step=step
+        message = carry_out(
+            Rollout(values, client, registry, ledger, decision, recording_of(ledger, registry, decision.shipped), accept=None), step=step
         )
-    return f"{said}{result}, in {time.monotonic() - began:.1f} s"
+    return f"{message}{result}, in {time.monotonic() - began:.1f} s"
 
 
-def _besides(begun: Entry | None, wanted: Shipped, *, stays: bool, asked: str | None) -> str:
-    """What a rollback does besides bringing a version back: to the decision that was begun, and where that version serves already."""
-    words = " as before" if stays else ""
+def _side_effects(begun: Entry | None, wanted: Shipped, *, stays: bool, asked: str | None) -> str:
+    """What a rollback does besides bringing a version back: to an unfinished promotion, and if that version serves already."""
+    text = " as before" if stays else ""
     if begun is not None and begun.action == "promote" and begun.shipped.image_id != wanted.image_id:
-        words += f"; the promotion of version {begun.shipped.version}, which had begun, is given up"
-        words += "; to go behind the champion, give the command again" if stays and asked is None else ""
-    return words
+        text += f"; the promotion of version {begun.shipped.version}, which had begun, is given up"
+        text += "; to go behind the champion, give the command again" if stays and asked is None else ""
+    return text
 
 
 def settings(params_file: str | None) -> tuple[Path, Params, Local]:
-    """The checkout that this process works in, its params, and its state. Raises BadInput."""
+    """The checkout of this process, its params, and its state. Raises BadInput."""
     checkout = workspace.checkout_of(Path.cwd())
     return checkout, params_overlay.load(checkout, params_file), Local.of(checkout)
 
 
-def carry_out(place: Place, *, step: Step) -> str:
-    """Do the steps, each by `step` under its name; what serves now, in words. Raises GateFailed, with the refusal in the ledger."""
-    serving = place.ledger.serving()
-    before = None if serving is not None and serving.shipped.image_id == place.shipped.image_id else place.decision.replaces
+def carry_out(rollout: Rollout, *, step: Step) -> str:
+    """Run each step by `step` under its name. Returns a message with what serves now. Raises GateFailed, with the refusal in the ledger."""
+    serving = rollout.ledger.serving()
+    before = None if serving is not None and serving.shipped.image_id == rollout.shipped.image_id else rollout.decision.replaces
     for each in STEPS:
         try:
-            step(each.__name__, lambda each=each: each(place))  # type: ignore[misc]
+            step(each.__name__, lambda each=each: each(rollout))  # type: ignore[misc]
         except GateFailed as refusal:
-            place.ledger.append(place.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
+            rollout.ledger.append(rollout.decision.followed_by(Event.REFUSED, why=str(refusal)[:REASON_CHARACTERS]))
             raise
-    unsure = step("former registries", lambda: require_moved_tags(place))
-    return "; ".join([_now(place, before), *unchanged_services(place), *unsure])
+    unsure = step("former registries", lambda: require_moved_tags(rollout))
+    return "; ".join([_outcome(rollout, before), *unchanged_services(rollout), *unsure])
 
 
-def _now(place: Place, before: str | None) -> str:
-    """What is champion now, and where it serves, in words."""
-    said = f"version {place.shipped.version} of {place.shipped.model} is champion"
-    if place.where and place.unapplied is None:
-        said += f" and serves as {place.where}"
-    said += f", in the place of version {before}" if before and before != place.shipped.version else ""
-    if place.where is None:
-        return f"{said}; promote.target is null, so no server was started or changed"
-    if place.unapplied is None:
-        return said
-    until = f", and version {before} does until then" if before and before != place.shipped.version else ""
-    return f"{said}; it serves after `kubectl apply -f {place.unapplied}`{until}"
+def _outcome(rollout: Rollout, before: str | None) -> str:
+    """A message: which version is champion now, and where it serves."""
+    text = f"version {rollout.shipped.version} of {rollout.shipped.model} is champion"
+    if rollout.where and rollout.unapplied is None:
+        text += f" and serves as {rollout.where}"
+    text += f", in the place of version {before}" if before and before != rollout.shipped.version else ""
+    if rollout.where is None:
+        return f"{text}; promote.target is null, so no server was started or changed"
+    if rollout.unapplied is None:
+        return text
+    until = f", and version {before} does until then" if before and before != rollout.shipped.version else ""
+    return f"{text}; it serves after `kubectl apply -f {rollout.unapplied}`{until}"
 
 
-def kept(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:
-    """The answers that an image is known by, kept here or else in MLflow."""
-    found = answers.kept(ledger.recordings, shipped.candidate_digest)
-    return found or (registry.recording(shipped) if registry else [])
+def recording_of(ledger: Ledger, registry: Registry | None, shipped: Shipped) -> Recording:
+    """The recorded answers of an image, from the checkout or else from MLflow."""
+    recording = answers.load(ledger.recordings, shipped.candidate_digest)
+    return recording or (registry.recording(shipped) if registry else [])

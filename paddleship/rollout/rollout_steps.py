@@ -1,7 +1,7 @@
 """Apply a promotion or rollback in steps. Each step may run again, so a command that was killed is repeated as it is.
 
-The old champion serves until `switch`. The ledger's entry comes right after it; everything later only brings the rest in line. A rollback
-gets as far as that with neither MLflow nor the registry.
+The old champion serves until `switch`. The ledger's entry comes right after it; the later steps update the registry and MLflow, and
+stop the old server. A rollback gets as far as the entry with neither MLflow nor the registry.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from paddleship.tracking.champion import Registry
 
 
 @dataclass
-class Place:
-    """What the steps work on. `accept` judges an image in full by its id; None where a short look at recorded answers must do.
+class Rollout:
+    """What the steps work on. `accept` judges an image in full by its id; None where only the recorded answers are compared.
 
-    `shipped` and `slot` are what the steps before found out.
+    `shipped` and `slot` are set by the steps.
     """
 
     params: Params
@@ -56,13 +56,13 @@ class Place:
 
     @property
     def unapplied(self) -> str | None:
-        """The manifest that somebody else has to apply before the version serves."""
+        """The manifest that the user has to apply before the version serves."""
         settings = self.params.promote.target
         return settings.manifest if settings is not None and settings.kind == "kubernetes" and settings.context is None else None
 
     @property
     def where(self) -> str | None:
-        """The service and its address or namespace, in words; None without a target."""
+        """The service and its address or namespace, as text; None without a target."""
         settings = self.params.promote.target
         if settings is None:
             return None
@@ -72,7 +72,7 @@ class Place:
 
     @property
     def pushed(self) -> bool:
-        """Whether the image is known by its digest in the registry that the params name, if they name one."""
+        """Whether the registry of the params, if they name one, has the image under its digest."""
         registry = self.params.promote.registry
         return registry is None or image_registry.holds(registry, self.shipped)
 
@@ -84,8 +84,8 @@ class Place:
         return self.decision.action == "rollback" and not pulls
 
     @property
-    def standing(self) -> str:
-        """What is true of the version once the ledger names it."""
+    def status(self) -> str:
+        """The start of an error message after the ledger has the version: that it serves, or is champion."""
         return f"version {self.shipped.version} {'serves' if self.where else 'is champion in the ledger'}"
 
 
@@ -97,125 +97,125 @@ def target_of(params: Params, client: Any) -> DockerTarget | None:
     return DockerTarget(client, settings, memory_bytes=params.accept.memory_bytes)
 
 
-def push(place: Place) -> None:
-    """Send the image to the registry of the params, unless it is known there, and know it by its digest from now on.
+def push(rollout: Rollout) -> None:
+    """Push the image to the registry of the params, unless it is there, and refer to it by its digest from now on.
 
-    Raises Unavailable, but not for a rollback that can do without the registry: `point` then says so, after the version serves.
+    Raises Unavailable, except for a rollback that does not need the registry: `point` then reports it, after the version serves.
     """
-    registry = place.params.promote.registry
-    if registry is None or place.pushed:
+    registry = rollout.params.promote.registry
+    if registry is None or rollout.pushed:
         return
     try:
-        reference = image_registry.push(place.client, registry, place.shipped)
+        reference = image_registry.push(rollout.client, registry, rollout.shipped)
     except Unavailable:
-        if not place.may_push_later:
+        if not rollout.may_push_later:
             raise
         return
-    place.shipped = place.shipped.model_copy(update={"reference": reference})
+    rollout.shipped = rollout.shipped.model_copy(update={"reference": reference})
 
 
-def verify(place: Place) -> None:
-    """Pull the image back by its digest and see that it answers as it did. Raises GateFailed, Unavailable."""
-    identity = _obtain(place)
-    if not (check := pulled_check(place.shipped, identity)).passed:
+def verify(rollout: Rollout) -> None:
+    """Pull the image by its digest and check that its answers are as before. Raises GateFailed, Unavailable."""
+    identity = _obtain(rollout)
+    if not (check := pulled_check(rollout.shipped, identity)).passed:
         raise GateFailed(str(check))
-    if place.accept is not None:
-        place.accept(identity)
+    if rollout.accept is not None:
+        rollout.accept(identity)
     else:
-        check = recorded_check(_departures(place, identity), place.recording)
+        check = recorded_check(_departures(rollout, identity), rollout.recording)
         if not check.passed:
             raise GateFailed(str(check))
 
 
-def start(place: Place) -> None:
+def start(rollout: Rollout) -> None:
     """Start the new server beside the old one, and wait until it is ready."""
-    if (target := place.target) is not None:
-        before = place.ledger.serving()
-        place.slot = target.start(place.shipped.image_id, before=before.shipped.image_id if before else None)
-        target.wait_until_ready(place.slot, timeout_s=place.params.accept.ready_timeout_s)
+    if (target := rollout.target) is not None:
+        before = rollout.ledger.serving()
+        rollout.slot = target.start(rollout.shipped.image_id, before=before.shipped.image_id if before else None)
+        target.wait_until_ready(rollout.slot, timeout_s=rollout.params.accept.ready_timeout_s)
 
 
-def switch(place: Place) -> None:
+def switch(rollout: Rollout) -> None:
     """Send the requests to the new server: at once on a Docker host, one server after another in a cluster."""
-    if (target := place.target) is not None:
-        target.switch(place.slot)
-    settings, accept = place.params.promote.target, place.params.accept
+    if (target := rollout.target) is not None:
+        target.switch(rollout.slot)
+    settings, accept = rollout.params.promote.target, rollout.params.accept
     if settings is not None and settings.kind == "kubernetes":
         cluster = KubernetesTarget(settings, memory_bytes=accept.memory_bytes, ready_timeout_s=accept.ready_timeout_s)
-        before = place.ledger.serving()
-        cluster.roll_out(place.shipped, before=before.shipped if before else None)
+        before = rollout.ledger.serving()
+        cluster.roll_out(rollout.shipped, before=before.shipped if before else None)
 
 
-def note(place: Place) -> None:
+def note(rollout: Rollout) -> None:
     """Add to the ledger what serves now, and where."""
-    last = place.ledger.serving()
-    if last is None or (last.shipped, last.target) != (place.shipped, place.where) or last.at < place.decision.at:
-        why = f"{place.decision.why}; {place.unapplied} was written, and not applied" if place.unapplied else place.decision.why
-        place.ledger.append(place.decision.followed_by(Event.SERVING, shipped=place.shipped, why=why, target=place.where))
+    last = rollout.ledger.serving()
+    if last is None or (last.shipped, last.target) != (rollout.shipped, rollout.where) or last.at < rollout.decision.at:
+        why = f"{rollout.decision.why}; {rollout.unapplied} was written, and not applied" if rollout.unapplied else rollout.decision.why
+        rollout.ledger.append(rollout.decision.followed_by(Event.SERVING, shipped=rollout.shipped, why=why, target=rollout.where))
 
 
-def point(place: Place) -> None:
+def point(rollout: Rollout) -> None:
     """Move the tag `champion` of the image. Raises Unavailable."""
-    if not place.pushed:
-        registry = place.params.promote.registry
-        raise Unavailable(f"{place.standing}, but {registry} did not take its image: when it does, run the same command again")
-    image_registry.point(place.client, place.shipped)
+    if not rollout.pushed:
+        registry = rollout.params.promote.registry
+        raise Unavailable(f"{rollout.status}, but {registry} did not take its image: when it does, run the same command again")
+    image_registry.point(rollout.client, rollout.shipped)
 
 
-def crown(place: Place) -> None:
-    """Move MLflow's alias, and give it what the ledger has and it has not. Raises Unavailable."""
-    if place.registry is None:
-        raise Unavailable(f"{place.standing}, but MLflow did not answer: when it does, run the same command again")
-    place.registry.crown(place.shipped)
-    if place.ledger.unfinished() is not None:
-        place.ledger.append(place.decision.followed_by(Event.SETTLED, shipped=place.shipped))
-    send(place.registry, place.ledger)
+def crown(rollout: Rollout) -> None:
+    """Move MLflow's alias, and send it the entries of the ledger that it lacks. Raises Unavailable."""
+    if rollout.registry is None:
+        raise Unavailable(f"{rollout.status}, but MLflow did not answer: when it does, run the same command again")
+    rollout.registry.set_champion(rollout.shipped)
+    if rollout.ledger.unfinished() is not None:
+        rollout.ledger.append(rollout.decision.followed_by(Event.SETTLED, shipped=rollout.shipped))
+    send(rollout.registry, rollout.ledger)
 
 
-def retire(place: Place) -> None:
+def retire(rollout: Rollout) -> None:
     """End the old server."""
-    if (target := place.target) is not None:
+    if (target := rollout.target) is not None:
         target.retire()
 
 
 STEPS = (push, verify, start, switch, note, retire, point, crown)
 
 
-def require_moved_tags(place: Place) -> list[str]:
+def require_moved_tags(rollout: Rollout) -> list[str]:
     """Raise Unavailable where the tag `champion` of a registry that was used before names another image.
 
     Returns the tags of registries that do not answer, with the reason.
     """
-    served = place.ledger.champions
-    found = image_registry.former(place.client, served, place.shipped)
+    served = rollout.ledger.champions
+    tags = image_registry.former(rollout.client, served, rollout.shipped)
     versions = {one.reference: one.version for one in served}
-    for one in found:
+    for one in tags:
         if one.digest is not None:
             names = f"version {version}" if (version := versions.get(f"{one.name}@{one.digest}")) else one.digest[:19]
             raise Unavailable(
-                f"{place.standing}, but {one.tag}, where promote.registry was before, still names {names}: delete that tag there, or "
-                f"`docker tag {place.shipped.image_id[:19]} {one.tag} && docker push {one.tag}`, then run the same command again"
+                f"{rollout.status}, but {one.tag}, where promote.registry was before, still names {names}: delete that tag there, or "
+                f"`docker tag {rollout.shipped.image_id[:19]} {one.tag} && docker push {one.tag}`, then run the same command again"
             )
-    return [f"{one.tag} could not be asked, and may name another version ({one.trouble})" for one in found]
+    return [f"{one.tag} could not be asked, and may name another version ({one.trouble})" for one in tags]
 
 
-def unchanged_services(place: Place) -> list[str]:
-    """The services of other targets that go on with another image, as far as this engine and the ledger know."""
-    running = {service.where: service.image_id for service in docker_target.services(place.client)}
-    versions = {one.image_id: one.version for one in place.ledger.champions}
-    before = {where: shipped for where, shipped in place.ledger.targets().items() if where != place.where}
+def unchanged_services(rollout: Rollout) -> list[str]:
+    """The services of other targets that still run another image, according to this engine and the ledger."""
+    running = {service.where: service.image_id for service in docker_target.services(rollout.client)}
+    versions = {one.image_id: one.version for one in rollout.ledger.champions}
+    before = {where: shipped for where, shipped in rollout.ledger.targets().items() if where != rollout.where}
     lines = [
         f"{where} still serves {f'version {versions[image_id]}' if image_id in versions else f'the image {image_id[:19]}'}"
         for where, image_id in running.items()
-        if where in before and image_id not in (None, place.shipped.image_id)
+        if where in before and image_id not in (None, rollout.shipped.image_id)
     ]
-    if before and (last := list(before)[-1]) not in running and before[last].image_id != place.shipped.image_id:
+    if before and (last := list(before)[-1]) not in running and before[last].image_id != rollout.shipped.image_id:
         lines.append(f"{last} was not changed, is not on this engine, and serves version {before[last].version} by the ledger")
     return lines
 
 
 def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str) -> None:
-    """Judge the image of that id as `accept` does, by the evidence that the paths of `judged` lead to. Raises GateFailed."""
+    """Judge the image of that id as `accept` does, by the evidence in the paths of `judged`. Raises GateFailed."""
     parity = Path(judged.paths.parity)
     proven = read_json(parity / "passed.json", stage="verify")
     (name,) = [name for name, facts in proven.items() if facts["digest"] == shipped.candidate_digest][:1]
@@ -226,20 +226,20 @@ def full_acceptance(client: Any, judged: Params, shipped: Shipped, identity: str
 
 
 def send(registry: Registry, ledger: Ledger) -> None:
-    """Give MLflow the entries that it has not, and the answers that each image is known by. Raises Unavailable."""
+    """Send MLflow the entries that it lacks, and the recorded answers of each image. Raises Unavailable."""
     for entry in missing(registry.entries(), ledger.own):
-        registry.note(entry, answers.kept(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
+        registry.add(entry, answers.load(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
 
 
-def _obtain(place: Place) -> str:
-    """The id of the image that the registry has under the digest; of the engine's own where a rollback cannot wait for the registry."""
-    if place.shipped.reference is None:
-        return place.shipped.image_id
+def _obtain(rollout: Rollout) -> str:
+    """The id of the image that the registry has under the digest; the engine's image if the registry fails during a rollback."""
+    if rollout.shipped.reference is None:
+        return rollout.shipped.image_id
     try:
-        return image_registry.pull(place.client, place.shipped.reference)
+        return image_registry.pull(rollout.client, rollout.shipped.reference)
     except Unavailable:
-        if place.decision.action == "rollback" and image.exists(place.client, place.shipped.image_id):
-            return place.shipped.image_id
+        if rollout.decision.action == "rollback" and image.exists(rollout.client, rollout.shipped.image_id):
+            return rollout.shipped.image_id
         raise
 
 
@@ -250,23 +250,23 @@ def pulled_check(shipped: Shipped, identity: str) -> Check:
 
 
 def recorded_check(faults: list[str], recording: Recording) -> Check:
-    """Whether the recorded requests get the recorded answers; none to ask is a refusal."""
-    said = faults[0] if faults else f"{len(recording)} recorded answers again" if recording else "no recorded answers"
+    """Whether the recorded requests get the recorded answers; fails if none are recorded."""
+    measured = faults[0] if faults else f"{len(recording)} recorded answers again" if recording else "no recorded answers"
     return Check(
         name="recorded_answers",
-        measured=said,
+        measured=measured,
         limit="every recorded answer again",
         passed=bool(recording) and not faults,
         advice="the image does not answer as it did when it was promoted: promote another version",
     )
 
 
-def _departures(place: Place, identity: str) -> list[str]:
-    """Ask the image the recorded requests. Raises Unavailable where the engine has it no more."""
-    params = place.params
-    if image.find(place.client, identity) is None:
+def _departures(rollout: Rollout, identity: str) -> list[str]:
+    """Send the image the recorded requests. Raises Unavailable if the engine no longer has it."""
+    params = rollout.params
+    if image.find(rollout.client, identity) is None:
         raise Unavailable(
-            f"the image {place.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
+            f"the image {rollout.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
         )
     with image.sandbox(place.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name)

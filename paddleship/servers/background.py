@@ -100,7 +100,7 @@ def temporary(name: str, command: Sequence[str], *, health: str, environment: Ma
 
 
 def require(url: str, *, name: str, variable: str) -> None:
-    """Raise Unavailable if nothing speaks HTTP at the address of somebody's server, which `variable` holds."""
+    """Raise Unavailable if no HTTP server answers at the address in `variable`."""
     try:
         urllib.request.urlopen(url, timeout=_ANSWER_S).close()  # noqa: S310 the user's own address
     except HTTPError:
@@ -180,4 +180,4 @@ def _answers(url: str) -> bool:
 
 def _is_alive(facts: Mapping[str, object]) -> bool:
     """Whether the process is the one that was started, not another one with the same pid."""
-    return processes.lives(str(facts.get("identity", "//"))) is True
+    return processes.is_alive(str(facts.get("identity", "//"))) is True

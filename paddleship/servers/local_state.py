@@ -103,8 +103,8 @@ class Local:
         Call it before Prefect is imported, and `wait` afterwards, because both take seconds. Raises Unavailable, also while waiting.
         """
         self.use()
-        if there := self.prefect_url():
-            return lambda: background.require(there, name="Prefect", variable="PREFECT_API_URL")
+        if address := self.prefect_url():
+            return lambda: background.require(address, name="Prefect", variable="PREFECT_API_URL")
         port = background.free_port()
         url = f"http://127.0.0.1:{port}"
         name, environment = "Prefect's temporary server", {**_TEMPORARY, **_OURS}

@@ -24,10 +24,10 @@ def main() -> None:
 
 
 def collect_garbage_in_a_thread() -> None:
-    """Have a thread search what is made from now on for garbage, and no other thread.
+    """Collect garbage among new objects in a separate thread only.
 
     Freeing a cursor of SQLite waits while its connection waits for the database, up to 60 s. If the thread of the event loop frees it,
-    whoever has the database cannot go on to release it, and the server answers nobody until that wait ends.
+    the task that has locked the database cannot release it, and the server answers no request until that wait ends.
     """
     gc.freeze()
     gc.disable()

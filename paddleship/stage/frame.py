@@ -1,4 +1,4 @@
-"""The frame of every verb: read params, write the report, exit with the code in paddleship.errors."""
+"""The frame of every stage: read params, write the report, exit with the code in paddleship.errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Verb = Callable[[Params], Report]
 
 
 def run(verb: Verb, values: Params) -> Report:
-    """Run one verb and write its report. If its verdict failed, no later stage reads its out, and GateFailed is raised."""
+    """Run one stage and write its report. If its verdict failed, no later stage reads its out, and GateFailed is raised."""
     started_at, clock = datetime.now(UTC), time.perf_counter()
     report = verb(values)
     report.started_at = started_at
@@ -50,7 +50,7 @@ def run(verb: Verb, values: Params) -> Report:
 def main(verb: Verb, *, imports_user_code: bool = True) -> None:
     """The main function of `python -m tasks.<verb>`: run in the folder that holds params.yaml, and exit by the outcome.
 
-    A verb that imports no code of the user is not given its folder either, so that a package in it hides no library, such as `docker`.
+    The folder of the user's code is on the import path only if the stage imports it, so that no package in it hides a library.
     """
     output.print_any_character()
     parser = argparse.ArgumentParser(prog=f"python -m tasks.{verb.__name__}", description=verb.__doc__)
@@ -79,7 +79,7 @@ def main(verb: Verb, *, imports_user_code: bool = True) -> None:
 
 
 def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
-    """Run one verb with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
+    """Run one stage with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
     try:
         preflight.require_one_paddle()
         values = loading.load(path)

@@ -24,5 +24,5 @@ def add(root: Path) -> None:
 
 def _is_below(module: ModuleType, path: Path) -> bool:
     """Whether a module is in this file (without suffix) or folder, and not only by a link from there."""
-    places = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
-    return any(Path(place).is_relative_to(path) or Path(place).with_suffix("") == path for place in places if place)
+    locations = [getattr(module, "__file__", None), *getattr(module, "__path__", ())]
+    return any(Path(location).is_relative_to(path) or Path(location).with_suffix("") == path for location in locations if location)

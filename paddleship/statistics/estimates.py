@@ -59,23 +59,23 @@ def change(before: Sequence[Sequence[float]], after: Sequence[Sequence[float]]) 
     return Interval(math.exp(value), math.exp(float(low)), math.exp(float(high)))
 
 
-def difference(found: Interval, aa_ratio: Interval | None, *, effect: float) -> Difference:
+def difference(speedup: Interval, aa_ratio: Interval | None, *, effect: float) -> Difference:
     """The difference that a speedup shows: at least `effect`, with its whole interval beyond 1 and beyond the A/A ratio.
 
     `aa_ratio` is the ratio of the baseline to itself.
     """
     floor = aa_ratio.reach if aa_ratio else 1.0
-    if found.low > floor and found.value >= 1 + effect:
+    if speedup.low > floor and speedup.value >= 1 + effect:
         return Difference.BETTER
-    if found.high < 1 / floor and found.value <= 1 / (1 + effect):
+    if speedup.high < 1 / floor and speedup.value <= 1 / (1 + effect):
         return Difference.WORSE
     return Difference.CANNOT_TELL
 
 
-def settled(found: Interval, aa_ratio: Interval | None, *, effect: float) -> bool:
+def settled(speedup: Interval, aa_ratio: Interval | None, *, effect: float) -> bool:
     """Whether more samples are useless: the difference is decided, or the interval excludes one of `effect`."""
-    return difference(found, aa_ratio, effect=effect) != Difference.CANNOT_TELL or (
-        found.low > 1 / (1 + effect) and found.high < 1 + effect
+    return difference(speedup, aa_ratio, effect=effect) != Difference.CANNOT_TELL or (
+        speedup.low > 1 / (1 + effect) and speedup.high < 1 + effect
     )
 
 
@@ -86,16 +86,16 @@ def slope(series: Sequence[Sequence[tuple[float, float]]]) -> Interval | None:
     """
     from scipy import stats
 
-    found = []
+    slopes = []
     for points in series:
         x, y = np.array(points, float).reshape(-1, 2).T
         if len(points) >= _FEWEST_POINTS and np.ptp(x) > 0:
             result = stats.theilslopes(y, x)
-            found.append((float(result.slope), float(result.low_slope), float(result.high_slope)))
-    if not found:
+            slopes.append((float(result.slope), float(result.low_slope), float(result.high_slope)))
+    if not slopes:
         return None
-    middle = float(np.median([each[0] for each in found]))
-    return Interval(middle, min(each[1] for each in found), max(each[2] for each in found))
+    middle = float(np.median([each[0] for each in slopes]))
+    return Interval(middle, min(each[1] for each in slopes), max(each[2] for each in slopes))
 
 
 def lasting_slope(points: Sequence[tuple[float, float]]) -> Interval | None:
@@ -129,8 +129,8 @@ def _draws(starts: Sequence[Sequence[float]], seed: int) -> np.ndarray[Any, Any]
     random = np.random.default_rng(seed)
     lengths = np.array([len(start) for start in filled])
     table = np.zeros((len(filled), lengths.max()))
-    for place, start in enumerate(filled):
-        table[place, : len(start)] = start
+    for row, start in enumerate(filled):
+        table[row, : len(start)] = start
     chosen = random.integers(0, len(filled), (_RESAMPLES, len(filled), 1))
     blocks = (random.random((_RESAMPLES, len(filled), int(np.ceil(lengths.mean())))) * lengths[chosen]).astype(int)
     drawn: np.ndarray[Any, Any] = np.median(table[chosen, blocks].reshape(_RESAMPLES, -1), axis=1)

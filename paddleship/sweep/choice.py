@@ -35,25 +35,25 @@ class Choice:
 
 
 def compare(objective: str, one: Figures, other: Figures) -> Difference:
-    """What `one` is against `other` in one objective."""
+    """Whether `one` is better or worse than `other` in one objective, or neither."""
     if objective == "size":
-        return _apart(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
+        return _difference(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
     if objective == "latency":
         comparable = one.valid and other.valid and one.measured_on == other.measured_on
-        return _apart(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
+        return _difference(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
     if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
         return Difference.CANNOT_TELL
-    return _apart(_negative(one.score), _negative(other.score))
+    return _difference(_negative(one.score), _negative(other.score))
 
 
 def beats(one: Figures, other: Figures) -> bool:
     """Whether `one` is better in one objective and worse in none."""
-    found = [compare(objective, one, other) for objective in OBJECTIVES]
-    return Difference.BETTER in found and Difference.WORSE not in found
+    differences = [compare(objective, one, other) for objective in OBJECTIVES]
+    return Difference.BETTER in differences and Difference.WORSE not in differences
 
 
 def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
-    """Choose from the front by `settings.choose`; among those that cannot be told apart in it, by the other objectives."""
+    """Choose from the front by `settings.choose`; among those without a measurable difference in it, by the other objectives."""
     refused = {number: reason for number, figures in variants.items() if (reason := _refusal(figures, settings))}
     allowed = {number: figures for number, figures in variants.items() if number not in refused}
     front = _front(variants)
@@ -69,24 +69,24 @@ def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
 
 
 def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
-    """The variants that no other one beats. Unclear differences could close a circle; then all are in front."""
-    found = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
-    return found or tuple(variants)
+    """The variants that no other one beats. Undecided differences could form a cycle; then all are in the front."""
+    front = tuple(number for number, one in variants.items() if not any(beats(other, one) for other in variants.values()))
+    return front or tuple(variants)
 
 
 def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
-    left, words = dict(among), []
+    left, reasons = dict(among), []
     for objective in order:
         best = min(left, key=lambda number: _cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
         if len(near) < len(left):
-            words.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
+            reasons.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
         left = near
         if len(left) == 1:
-            return best, "; ".join(words) or "the only variant that no other one beats"
+            return best, "; ".join(reasons) or "the only variant that no other one beats"
     best = min(left, key=lambda number: [_cost(objective)(left[number]) for objective in order])
-    return best, "; ".join([*words, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
+    return best, "; ".join([*reasons, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
 
 
 def _cost(objective: str) -> Callable[[Figures], float]:
@@ -111,8 +111,8 @@ def _refusal(figures: Figures, settings: Sweep) -> str:
     return ""
 
 
-def _apart(one: Interval, other: Interval) -> Difference:
-    """Of values of which the lower one is better."""
+def _difference(one: Interval, other: Interval) -> Difference:
+    """The difference of two values of which the lower one is better."""
     if one.high < other.low:
         return Difference.BETTER
     return Difference.WORSE if other.high < one.low else Difference.CANNOT_TELL

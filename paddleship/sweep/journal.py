@@ -1,4 +1,4 @@
-"""The variants of a sweep on disk, so that a sweep that was killed goes on where it was."""
+"""The variants of a sweep on disk, so that a killed sweep can resume."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Journal:
         self.folder = folder
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """A block that one process at a time may run. Raises Unavailable if another one has this sweep."""
         lock = locks.take(self.folder / "sweep.lock")
         if lock is None:
@@ -44,8 +44,8 @@ class Journal:
 
     def variants(self) -> list[Variant]:
         """All variants that were started, by number."""
-        found = [Variant.model_validate_json(path.read_text(encoding="utf-8")) for path in self.folder.glob("[0-9]*.json")]
-        return sorted(found, key=lambda variant: variant.number)
+        variants = [Variant.model_validate_json(path.read_text(encoding="utf-8")) for path in self.folder.glob("[0-9]*.json")]
+        return sorted(variants, key=lambda variant: variant.number)
 
     def write(self, variant: Variant) -> None:
         write_text(self.folder / f"{variant.number:03}.json", variant.model_dump_json(indent=1) + "\n")

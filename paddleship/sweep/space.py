@@ -18,7 +18,7 @@ from paddleship.errors import ParamsError
 Point = Mapping[str, Any]
 """The values of one variant, by the path of the param."""
 SHARED = ("name", "paths", "promote", "sweep", "notify", "graph_modes")
-"""Sections of the params that all variants of a model share: its name and places, and the settings of other commands."""
+"""Sections of the params that all variants of a model share: its name and paths, and the settings of other commands."""
 _LONGEST_VALUE = 40  # characters of a value in a label
 
 
@@ -35,18 +35,18 @@ def require(values: Params) -> None:
 
 def combinations(settings: Sweep) -> Iterator[dict[str, Any]]:
     """All variants of a space of lists; the last param changes first."""
-    lists = [found for found in settings.space.values() if isinstance(found, list)]
-    for found in itertools.product(*lists):
-        yield dict(zip(settings.space, found, strict=True))
+    lists = [values for values in settings.space.values() if isinstance(values, list)]
+    for values in itertools.product(*lists):
+        yield dict(zip(settings.space, values, strict=True))
 
 
 def size(settings: Sweep) -> int | None:
     """The number of variants that the space has; None if it has a range of fractions."""
     total = 1
-    for found in settings.space.values():
-        if isinstance(found, Range) and not (isinstance(found.low, int) and isinstance(found.high, int)):
+    for values in settings.space.values():
+        if isinstance(values, Range) and not (isinstance(values.low, int) and isinstance(values.high, int)):
             return None
-        total *= int(found.high) - int(found.low) + 1 if isinstance(found, Range) else len(found)
+        total *= int(values.high) - int(values.low) + 1 if isinstance(values, Range) else len(values)
     return total
 
 
@@ -81,8 +81,8 @@ def key(point: Point) -> str:
 
 def _samples(settings: Sweep) -> Iterator[dict[str, Any]]:
     """Enough variants to see every value: of a grid those that will run, otherwise each value alone."""
-    for path, found in settings.space.items():
-        for value in (found.low, found.high) if isinstance(found, Range) else found:
+    for path, values in settings.space.items():
+        for value in (values.low, values.high) if isinstance(values, Range) else values:
             yield {path: value}
     if settings.method == "grid":
         yield from itertools.islice(combinations(settings), settings.trials)

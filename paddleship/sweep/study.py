@@ -23,7 +23,7 @@ _DIGITS = 4  # of a drawn fraction
 
 
 class Study:
-    """Gives every variant once, at most `settings.trials` with those that it knows from an earlier command."""
+    """Proposes every variant once, at most `settings.trials` with those that it knows from an earlier command."""
 
     def __init__(self, settings: Sweep, *, seed: int) -> None:
         self._settings, self._seed = settings, seed
@@ -31,7 +31,7 @@ class Study:
         self._points = space.combinations(settings) if settings.method == "grid" else self._draws()
 
     def know(self, point: Point) -> None:
-        """Take in a variant of an earlier command, which is not given again."""
+        """Add a variant of an earlier command, which is not proposed again."""
         number = -1
         if self._settings.method != "grid":
             self._optuna.enqueue_trial(self._indexed(point))
@@ -51,7 +51,7 @@ class Study:
         return None
 
     def tell(self, point: Point, objectives: Objectives | None) -> None:
-        """Take in what a variant reached; None if it failed."""
+        """Add the objectives that a variant reached; None if it failed."""
         if self._settings.method == "grid":
             return
         number = self._trials[space.key(point)]
@@ -102,7 +102,7 @@ class Study:
 
     @cached_property
     def _distributions(self) -> dict[str, Any]:
-        """Of the numbers of a range, and of the places in a list, whose values may be of any kind."""
+        """Of the numbers of a range, and of the indices in a list, whose values may be of any kind."""
         from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
         made: dict[str, Any] = {}
@@ -116,7 +116,7 @@ class Study:
         return made
 
     def _point(self, drawn: Point) -> dict[str, Any]:
-        """The values that Optuna's stand for."""
+        """The values of the params that Optuna's values represent."""
         return {path: self._value(values, drawn[path]) for path, values in self._settings.space.items()}
 
     def _value(self, values: Range | list[Any], drawn: Any) -> Any:
@@ -128,8 +128,8 @@ class Study:
 
     def _indexed(self, point: Point) -> dict[str, Any]:
         """The values as Optuna knows them."""
-        found: dict[str, Any] = {}
+        indices: dict[str, Any] = {}
         for path, value in point.items():
             values = self._settings.space[path]
-            found[path] = values.index(value) if isinstance(values, list) else value
-        return found
+            indices[path] = values.index(value) if isinstance(values, list) else value
+        return indices

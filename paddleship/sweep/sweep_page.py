@@ -52,9 +52,9 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
     if figures is None:
         return choice.reason
     tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
-    said = [f"{figures.score_name} {share(figures.score.value)}{tested}"] if figures.score else []
-    said += [f"p50 {figures.p50_ms.value:.3g} ms", f"{figures.size_bytes / 1e6:.3g} MB"]
-    return f"variant {best.number} ({best.label}): {', '.join(said)}; {choice.reason}"
+    parts = [f"{figures.score_name} {share(figures.score.value)}{tested}"] if figures.score else []
+    parts += [f"p50 {figures.p50_ms.value:.3g} ms", f"{figures.size_bytes / 1e6:.3g} MB"]
+    return f"variant {best.number} ({best.label}): {', '.join(parts)}; {choice.reason}"
 
 
 def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:
@@ -64,7 +64,7 @@ def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:
 
 
 def notes(variants: Sequence[Variant]) -> list[str]:
-    """What the figures of a sweep can be compared in, and what not."""
+    """Which figures of a sweep can be compared, and which cannot."""
     figures = [variant.figures for variant in variants if variant.figures]
     if not figures:
         return []
@@ -72,16 +72,16 @@ def notes(variants: Sequence[Variant]) -> list[str]:
     one_host = f"Measured on {hosts[0] or 'this machine'}, one variant after the other. {_ONE_HOST}"
     exact = "with the exact 95% interval of a share"
     interval = exact if figures[0].score_has_interval else "without an interval, so any difference counts"
-    said = [
+    texts = [
         one_host if len(hosts) == 1 else f"Measured on several machines: {'; '.join(hosts)}. Two p50 are compared only within one.",
         f"Score: {figures[0].score_name} of the eager model on all validation rows, {interval}. The test rows had no part in the choice.",
         f"Size: of {figures[0].size_of}.",
     ]
     if len({one.data_sha256 for one in figures}) > 1:
-        said.append("The variants do not have the same rows, so their scores are compared only where they do.")
+        texts.append("The variants do not have the same rows, so their scores are compared only where they do.")
     if doubtful := [str(variant.number) for variant in variants if variant.figures and not variant.figures.valid]:
-        said.append(f"The machine was not free during the benchmark of {', '.join(doubtful)}: their latencies are not compared.")
-    return said
+        texts.append(f"The machine was not free during the benchmark of {', '.join(doubtful)}: their latencies are not compared.")
+    return texts
 
 
 def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
@@ -106,8 +106,8 @@ def _cells(variant: Variant, choice: Choice) -> tuple[str, ...]:
     return (mark, str(variant.number), variant.label, outcome, score, _interval(figures.p50_ms, 3), _times(figures), size, figures.winner)
 
 
-def _interval(found: tuple[float, float, float], digits: int) -> str:
-    value, low, high = (f"{number:#.{digits}g}" for number in found)
+def _interval(bounds: tuple[float, float, float], digits: int) -> str:
+    value, low, high = (f"{number:#.{digits}g}" for number in bounds)
     return f"{value} ({low} to {high})"
 
 

@@ -50,7 +50,7 @@ def over() -> bool:
     return (bound := current()) is not None and bound.over
 
 
-def carried(function: Callable[_P, _R]) -> Callable[_P, _R]:
+def with_deadline(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Wrap a function so that it runs with this deadline in another thread."""
     context = copy_context()
     return lambda *arguments, **options: context.copy().run(function, *arguments, **options)

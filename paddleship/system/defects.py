@@ -47,11 +47,11 @@ def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
 
     If the disk is full, so that the file cannot be written, that is taken as the cause: a server or library may fail of it in any way.
     """
-    path = _place(folder) / f"{what}.defect.log"
+    path = _writable_folder(folder) / f"{what}.defect.log"
     trace = "".join(traceback.format_exception(error))
     try:
-        told = trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else "")
-        path.write_text(without_credentials(told), encoding="utf-8")
+        text = trace + (f"\nIn the child process:\n{error.trace}" if isinstance(error, Defect) else "")
+        path.write_text(without_credentials(text), encoding="utf-8")
     except OSError as closed:
         if outside := disk.full(closed, what=what):
             return f"{outside} (it ended with {_line(error)})", outside.exit_code
@@ -59,8 +59,8 @@ def report(error: Exception, *, what: str, folder: Path) -> tuple[str, int]:
     return f"{what} hit a defect of paddleship ({_line(error)}): please report it with {path}", 1
 
 
-def _place(folder: Path) -> Path:
-    """`folder`, or the user's own temporary folder; a fixed name in one of all users belongs to who came first."""
+def _writable_folder(folder: Path) -> Path:
+    """`folder`, or the user's own temporary folder; a fixed name in a folder of all users belongs to the user who created it first."""
     if folder.is_dir():
         return folder
     try:
@@ -70,8 +70,8 @@ def _place(folder: Path) -> Path:
 
 
 def _line(error: Exception) -> str:
-    words = without_credentials(" ".join(str(error).split()))[:300]
-    return words if isinstance(error, Defect) else f"{type(error).__name__}: {words}".removesuffix(": ")
+    message = without_credentials(" ".join(str(error).split()))[:300]
+    return message if isinstance(error, Defect) else f"{type(error).__name__}: {message}".removesuffix(": ")
 
 
 def _only_called(file: str) -> bool:

@@ -25,7 +25,7 @@ NEXT_STEPS = {
 def full(error: BaseException, *, what: str) -> Unavailable | None:
     """The error of `what` if `error` reports a full disk, or was raised while another exception reported one; otherwise None.
 
-    Compiled libraries, and exceptions from other processes, report it in the system's words only. An Unavailable says it already.
+    Compiled libraries, and exceptions from other processes, report it only in a message. An Unavailable reports it already.
     """
     seen: BaseException | None = None if isinstance(error, Unavailable) else error
     while seen is not None:
@@ -40,7 +40,7 @@ def full(error: BaseException, *, what: str) -> Unavailable | None:
 
 @contextmanager
 def full_is_unavailable(what: str) -> Iterator[None]:
-    """Raise Unavailable in place of an exception that reports a full disk, or was raised while another one reported one."""
+    """Raise Unavailable instead of an exception that reports a full disk, or was raised while another one reported one."""
     try:
         yield
     except Exception as error:
@@ -57,6 +57,6 @@ def unavailable(error: BaseException, *, what: str) -> Unavailable | None:
 
 
 def _unavailable(error: OSError, what: str) -> Unavailable:
-    place = repr(str(error.filename)) if error.filename else "a file"
+    name = repr(str(error.filename)) if error.filename else "a file"
     number = error.errno or 0
-    return Unavailable(f"{what} cannot use {place} ({os.strerror(number)}): {NEXT_STEPS[number]}, and run it again")
+    return Unavailable(f"{what} cannot use {name} ({os.strerror(number)}): {NEXT_STEPS[number]}, and run it again")

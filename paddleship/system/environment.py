@@ -25,10 +25,10 @@ def versions(runtimes: Iterable[str]) -> dict[str, str]:
 
 def installed(names: Iterable[str]) -> dict[str, str]:
     """The versions of installed distributions, from their metadata; nothing is imported."""
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

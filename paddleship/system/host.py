@@ -41,8 +41,8 @@ def require_same(earlier: Mapping[str, str], now: Mapping[str, str], *, what: st
     """Raise BadInput if two measurements are from unlike hosts; `what` names the earlier one."""
     fields = [name for name in dict.fromkeys([*earlier, *now]) if earlier.get(name) != now.get(name)]
     if fields:
-        words = "; ".join(f"{name} was {earlier.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}" for name in fields)
-        raise BadInput(f"{what} was measured on another host ({words}): measure both on one, and compare those")
+        differences = "; ".join(f"{name} was {earlier.get(name, 'absent')!r}, is {now.get(name, 'absent')!r}" for name in fields)
+        raise BadInput(f"{what} was measured on another host ({differences}): measure both on one, and compare those")
 
 
 def _processor() -> str:

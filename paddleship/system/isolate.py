@@ -114,10 +114,10 @@ class Isolated:
         except (EOFError, ConnectionError):
             self.usable = False
             self._process.join(10)
-            words = _last_words(self._log)
-            said = f"; its last error: {words}" if words else ""
+            error = _last_error(self._log)
+            suffix = f"; its last error: {error}" if error else ""
             code = self._process.exitcode
-            raise ProcessDied(f"{self.name} {_death(code)} ({method}){said}", signal=_signal(code)) from None
+            raise ProcessDied(f"{self.name} {_death(code)} ({method}){suffix}", signal=_signal(code)) from None
         if isinstance(value, Defect):
             raise Defect(f"{self.name}: {value.message}", value.trace)
         if not succeeded:
@@ -216,7 +216,7 @@ def _signal(code: int | None) -> str | None:
         return f"signal {-code}"
 
 
-def _last_words(log: Path) -> str:
+def _last_error(log: Path) -> str:
     """The last line of a child's output that names an operator, otherwise an error, without lines about the signal."""
     try:
         with log.open("rb") as stream:
@@ -235,9 +235,9 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     os.environ.update(environment)
     source_imports.compile_anew()
     silence_paddle()
-    words = os.open(log, os.O_WRONLY | os.O_APPEND)
-    os.dup2(words, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe
-    os.dup2(words, 2)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    os.dup2(descriptor, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe
+    os.dup2(descriptor, 2)
     made: Any = None
     while True:
         try:
@@ -270,10 +270,10 @@ def _raised(error: Exception) -> PaddleshipError | Defect:
         return full
     if isinstance(error, PaddleshipError | Defect):
         return error
-    words = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
+    message = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
     if defects.is_ours(error):
-        return Defect(words, "".join(traceback.format_exception(error)))
-    return CandidateError(words, where=user_line(error))
+        return Defect(message, "".join(traceback.format_exception(error)))
+    return CandidateError(message, where=user_line(error))
 
 
 def _plain(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A user's own folder below one that all users of a machine share, such as /tmp: programs with fixed file names get it as theirs."""
+"""A user's own folder below one that all users of a machine share, such as /tmp: programs with fixed file names use it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def below(shared: Path) -> Path:
     folder = shared / f"paddleship-{os.getuid()}"
     try:
         folder.mkdir(mode=_PRIVATE, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise Unavailable(f"{folder} cannot be made ({error.strerror}): set TMPDIR to a folder of your own") from None
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise Unavailable(
-            f"{folder} is not a folder of this user (owner {found.st_uid}, this user {os.getuid()}): "
+            f"{folder} is not a folder of this user (owner {status.st_uid}, this user {os.getuid()}): "
             "remove it, or set TMPDIR to a folder of your own"
         )
-    if stat.S_IMODE(found.st_mode) != _PRIVATE:
+    if stat.S_IMODE(status.st_mode) != _PRIVATE:
         folder.chmod(_PRIVATE)
     return folder

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CLOCK_SET_S = 2.0  # without /proc, start times follow the system clock, which may be set meanwhile
-_STARTTIME = 19  # place of the field in /proc/PID/stat after the program's name; see proc(5)
+_STARTTIME = 19  # position of the field in /proc/PID/stat after the program's name; see proc(5)
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -20,7 +20,7 @@ def identity(pid: int | None = None) -> str:
     return f"{_realm()}/{pid}/{_start(pid):.2f}"
 
 
-def lives(identity: str) -> bool | None:
+def is_alive(identity: str) -> bool | None:
     """Whether the process with that identity is alive; None if it is on another machine or in another pid namespace."""
     import psutil
 
@@ -56,7 +56,7 @@ def tree(pid: int) -> list[int]:
     """The pids of a process and of all its living descendants."""
     import psutil
 
-    found, tasks = [pid], Path(f"/proc/{pid}/task")
+    pids, tasks = [pid], Path(f"/proc/{pid}/task")
     if not tasks.exists():
         try:
             return [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
@@ -65,10 +65,10 @@ def tree(pid: int) -> list[int]:
     try:
         for task in tasks.iterdir():
             for child in (task / "children").read_text(encoding="utf-8").split():
-                found += tree(int(child))
+                pids += tree(int(child))
     except (OSError, ValueError):
         pass
-    return found
+    return pids
 
 
 def send(pid: int, what: signal.Signals) -> None:

@@ -22,7 +22,7 @@ class _SourceLoader(machinery.SourceFileLoader):
 _find_in = machinery.FileFinder.path_hook(
     (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES),
     (_SourceLoader, machinery.SOURCE_SUFFIXES),
-    (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),  # a compiled module beside the sources is hashed as they are
+    (machinery.SourcelessFileLoader, machinery.BYTECODE_SUFFIXES),  # a compiled module beside the sources is hashed like them
 )
 
 
@@ -30,7 +30,7 @@ _find_in = machinery.FileFinder.path_hook(
 def compile_anew() -> None:
     """From now on, import modules outside Python, installed packages and paddleship from their sources only."""
     sys.path_hooks.insert(0, _finder)
-    for folder in [place for place in sys.path_importer_cache if not _is_of_library(place)]:
+    for folder in [entry for entry in sys.path_importer_cache if not _is_of_library(entry)]:
         del sys.path_importer_cache[folder]
 
 
@@ -41,4 +41,4 @@ def _finder(folder: str) -> Any:
 
 
 def _is_of_library(folder: str) -> bool:
-    return "-packages" in folder or any(folder == place or folder.startswith(f"{place}/") for place in _LIBRARIES)
+    return "-packages" in folder or any(folder == library or folder.startswith(f"{library}/") for library in _LIBRARIES)

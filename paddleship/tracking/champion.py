@@ -23,13 +23,13 @@ _RECORDING = "recording.json"
 _WHOLE = "FINISHED"  # status of the run of an entry that has all of it
 
 
-def noted(uri: str) -> list[Entry]:
+def all_entries(uri: str) -> list[Entry]:
     """The ledgers of all models as MLflow has them. Raises Unavailable."""
     with reached(uri):
         client = connect(uri)
         experiments = [experiment.experiment_id for experiment in client.search_experiments()]
-        found = list(search.pages(client, experiments, f"tags.{_ENTRY} != ''"))
-    return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in found if run.info.status == _WHOLE]
+        runs = list(search.pages(client, experiments, f"tags.{_ENTRY} != ''"))
+    return [Entry.model_validate_json(run.data.tags[_ENTRY]) for run in runs if run.info.status == _WHOLE]
 
 
 class Registry:
@@ -48,33 +48,37 @@ class Registry:
         """The version of that number or alias. Raises BadInput."""
         with reached(self._uri):
             if wanted.isdigit():
-                found = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
+                version = self._maybe(lambda: self._client.get_model_version(self._model, wanted))
             else:
-                found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
-        if found is None:
+                version = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, wanted))
+        if version is None:
             raise BadInput(f"{self._model!r} has no version {wanted!r}: `paddleship run` registers one; for another model: --params FILE")
         facts = ("image", "image_id", "candidate_digest")
-        if lacking := [key for key in facts if key not in found.tags]:
+        if lacking := [key for key in facts if key not in version.tags]:
             raise BadInput(
-                f"version {found.version} of {self._model!r} has no tag {lacking[0]!r}: it was not accepted by this pipeline; run it again"
+                f"version {version.version} of {self._model!r} has no tag {lacking[0]!r}: "
+                "it was not accepted by this pipeline; run it again"
             )
         return Shipped(
-            model=self._model, version=str(found.version), **{key: found.tags[key] for key in facts}, reference=found.tags.get("reference")
+            model=self._model,
+            version=str(version.version),
+            **{key: version.tags[key] for key in facts},
+            reference=version.tags.get("reference"),
         )
 
     def champion(self) -> Shipped | None:
         """The version that the alias `champion` names."""
         with reached(self._uri):
-            found = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
-        return self.version(str(found.version)) if found is not None else None
+            version = self._maybe(lambda: self._client.get_model_version_by_alias(self._model, CHAMPION))
+        return self.version(str(version.version)) if version is not None else None
 
     def run_of(self, shipped: Shipped) -> Any:
         """The MLflow run that made a version."""
         with reached(self._uri):
             return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
-    def crown(self, shipped: Shipped) -> None:
-        """Let the alias `champion` name this version, and the version its image in the registry."""
+    def set_champion(self, shipped: Shipped) -> None:
+        """Set the alias `champion` to this version, and record its image in the registry."""
         with reached(self._uri):
             if shipped.reference:
                 self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
@@ -83,10 +87,10 @@ class Registry:
     def entries(self) -> list[Entry]:
         """The ledger as MLflow has it, without entries of which a part is missing."""
         with reached(self._uri):
-            return [entry for run, entry in self._noted() if run.info.status == _WHOLE]
+            return [entry for run, entry in self._runs_with_entries() if run.info.status == _WHOLE]
 
-    def note(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
-        """Add an entry, with the answers that its image is known by."""
+    def add(self, entry: Entry, recording: Recording = ()) -> None:  # type: ignore[assignment]
+        """Add an entry, with the recorded answers of its image."""
         from mlflow.entities import Metric
 
         with reached(self._uri):
@@ -98,7 +102,7 @@ class Registry:
                 "mlflow.note.content": entry.why,
                 "version": entry.shipped.version,
             }
-            begun = [run for run, noted in self._noted() if noted.id == entry.id]  # by a process that was killed
+            begun = [run for run, noted in self._runs_with_entries() if noted.id == entry.id]  # by a process that was killed
             run = begun[0] if begun else self._client.create_run(self._experiment(), start_time=at_ms, tags=tags, run_name=name)
             self._client.log_batch(run.info.run_id, metrics=[Metric(key, float(value), at_ms, 0) for key, value in entry.metrics.items()])
             if recording:
@@ -106,21 +110,21 @@ class Registry:
             self._client.set_terminated(run.info.run_id, end_time=at_ms)
 
     def recording(self, shipped: Shipped) -> Recording:
-        """The answers that an image is known by; empty where none were kept."""
+        """The recorded answers of an image; empty if there are none."""
         with reached(self._uri):
-            for run, entry in self._noted():
+            for run, entry in self._runs_with_entries():
                 same = entry.shipped.candidate_digest == shipped.candidate_digest
                 if same and any(file.path == _RECORDING for file in self._client.list_artifacts(run.info.run_id)):
                     with tempfile.TemporaryDirectory() as scratch:
                         file = self._client.download_artifacts(run.info.run_id, _RECORDING, scratch)
-                        kept: Recording = json.loads(Path(file).read_text(encoding="utf-8"))["recording"]
-                    return kept
+                        recording: Recording = json.loads(Path(file).read_text(encoding="utf-8"))["recording"]
+                    return recording
         return []
 
-    def _noted(self) -> list[tuple[Any, Entry]]:
+    def _runs_with_entries(self) -> list[tuple[Any, Entry]]:
         """The runs with an entry, and their entries."""
-        found = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
-        return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in found]
+        runs = search.pages(self._client, [self._experiment()], f"tags.{_ENTRY} != ''")
+        return [(run, Entry.model_validate_json(run.data.tags[_ENTRY])) for run in runs]
 
     def _experiment(self) -> str:
         name = f"{self._model} promotions"
@@ -128,7 +132,7 @@ class Registry:
         return experiment_id(self._client, name, location)
 
     def _maybe(self, ask: Callable[[], Any]) -> Any:
-        """What MLflow has, or None where it has nothing of that name."""
+        """What MLflow has under that name; None if it has nothing."""
         from mlflow.exceptions import MlflowException
 
         try:

@@ -42,11 +42,11 @@ def reached(uri: str) -> Iterator[None]:
     try:
         yield
     except (MlflowException, OSError) as error:
-        raise Unavailable(trouble(uri, error, then="run the same command")) from error
+        raise Unavailable(describe_error(uri, error, then="run the same command")) from error
 
 
-def trouble(uri: str, error: BaseException, *, then: str) -> str:
-    """What is wrong with MLflow and the next step: it does not answer, it refused a request, or there is something to do first."""
+def describe_error(uri: str, error: BaseException, *, then: str) -> str:
+    """What is wrong with MLflow and the next step: it does not answer, it refused a request, or something must be done first."""
     from mlflow.tracking.registry import UnsupportedModelRegistryStoreURIException
 
     if isinstance(error, PaddleshipError):
@@ -72,7 +72,7 @@ def _is_silent(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Why MLflow did not answer, without credentials: what the system said, such as "Connection refused", if that is behind the error."""
+    """Why MLflow did not answer, without credentials: the system's message, such as "Connection refused", if that is behind the error."""
     first, behind = error, error.__cause__ or error.__context__
     while behind is not None:
         first = behind if isinstance(behind, OSError) else first

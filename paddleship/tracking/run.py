@@ -20,11 +20,11 @@ from paddleship.config.params import Params
 from paddleship.config.sections.code import Code
 from paddleship.custody import sources
 from paddleship.errors import Cancelled, PaddleshipError, Unavailable
-from paddleship.lineage.source import CODE, KEPT, differs
+from paddleship.lineage.source import CODE, SOURCE_FOLDER, differs
 from paddleship.reports.report import Report
 from paddleship.system import locks
 from paddleship.tracking import view
-from paddleship.tracking.client import connect, trouble
+from paddleship.tracking.client import connect, describe_error
 from paddleship.tracking.sending import close_run, open_run, send_model, send_report
 from paddleship.tracking.spool import LOCK, abandoned, read, reports, write
 
@@ -59,8 +59,8 @@ class Tracker:
 
     @property
     def run_id(self) -> str | None:
-        found: str | None = self._facts["run_id"]
-        return found
+        run_id: str | None = self._facts["run_id"]
+        return run_id
 
     @property
     def url(self) -> str | None:
@@ -96,13 +96,13 @@ class Tracker:
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
 
     def log_source(self, root: Path, code: Code) -> None:
-        """Log params and lock of the run, and the user's code if no commit has it as it is; sent when the run is closed."""
+        """Log params and lock of the run, and the user's code if it differs from every commit; sent when the run is closed."""
 
         def copy() -> None:
-            (self._entry / KEPT).mkdir(exist_ok=True)
+            (self._entry / SOURCE_FOLDER).mkdir(exist_ok=True)
             for name in ("params.yaml", "dvc.lock"):
                 if (root / name).exists():
-                    shutil.copy(root / name, self._entry / KEPT / name)
+                    shutil.copy(root / name, self._entry / SOURCE_FOLDER / name)
             committed = sources.is_below(code, root) and not differs(root, code.watch)
             if not committed and not sources.copy(code, self._entry / CODE, max_bytes=_MAX_CODE_BYTES):
                 print(f"warning: code.watch {code.watch!r} has over {_MAX_CODE_BYTES / 1e6:.0f} MB: MLflow gets no copy", file=sys.stderr)
@@ -127,13 +127,13 @@ class Tracker:
 
     def stop(self, error: BaseException) -> None:
         """Close the run after an exception: as killed for an interrupt, otherwise as failed by a defect."""
-        words = f"ended by {type(error).__name__}"
+        reason = f"ended by {type(error).__name__}"
         if isinstance(error, PaddleshipError):
             self.finish(error)
         elif isinstance(error, Exception):
-            self._close(_ended("FAILED", "Defect", words))
+            self._close(_ended("FAILED", "Defect", reason))
         else:
-            self._close(_ended("KILLED", Cancelled.outcome, words))
+            self._close(_ended("KILLED", Cancelled.outcome, reason))
 
     def _close(self, end: Mapping[str, Any]) -> None:
         self._facts["tags"] |= end.get("tags", {})
@@ -161,11 +161,11 @@ class Tracker:
             tags["findings"] = "; ".join(filter(None, (tags.get("findings"), f"{report.stage}: {', '.join(dict.fromkeys(kinds))}")))
         tags |= {key: str(report.facts[key]) for key in _TAGGED if key in report.facts}
         write(self._entry, self._facts)
-        kept = self._entry / "reports"
+        target = self._entry / "reports"
         pages = [report.facts["page"]] if "page" in report.facts else []
         for name in (*report.pictures, *pages, f"{report.stage}.json"):
-            (kept / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(folder / name, kept / name)
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(folder / name, target / name)
 
     def _keep(self, action: Callable[[], None]) -> bool:
         """Write evidence to the spool; evidence that cannot be written is not sent either, with one warning."""
@@ -185,26 +185,26 @@ class Tracker:
         try:
             return action()
         except Exception as error:
-            self._trouble = trouble(self._uri, error, then="run `paddleship deliver`")
+            self._trouble = describe_error(self._uri, error, then="run `paddleship deliver`")
             print(f"warning: the run continues, and its reports are kept: {self._trouble}", file=sys.stderr)
             return None
         finally:
             self._keep(lambda: self._facts.update(read(self._entry)))
 
 
-def bury(spool: Path, *, tracking_uri: str) -> list[str]:
+def close_dead_runs(spool: Path, *, tracking_uri: str) -> list[str]:
     """Close runs whose process was killed, as KILLED with the reason, or as they ended if they had. Returns the run ids of the former.
 
-    A run is dead if nothing holds its lock, which also works for containers that share the folder. What MLflow does not accept now waits.
+    A run is dead if nothing holds its lock, also for containers that share the folder. What MLflow does not accept stays in the spool.
     """
-    buried = []
+    closed = []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
         with abandoned(entry) as ours, suppress(Exception):
             if ours and not (facts := read(entry)).get("waits"):  # for `paddleship deliver`
                 run_id = _deliver(entry, tracking_uri)
-                buried += [run_id] if "status" not in facts else []
+                closed += [run_id] if "status" not in facts else []
                 shutil.rmtree(entry)
-    return buried
+    return closed
 
 
 def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
@@ -212,7 +212,7 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
 
     Entries of active runs are left alone, and an entry that cannot be sent does not block the others. Raises Unavailable.
     """
-    sent, kept = [], []
+    sent, undelivered = [], []
     for entry in sorted(path.parent for path in spool.glob("*/run.json")):
         with abandoned(entry) as ours:
             if not ours:
@@ -221,9 +221,9 @@ def deliver(spool: Path, *, tracking_uri: str) -> list[str]:
                 sent.append(_deliver(entry, tracking_uri))
                 shutil.rmtree(entry)
             except Exception as error:
-                kept.append(f"{entry.name} is kept: {trouble(tracking_uri, error, then='run `paddleship deliver`')}")
-    if kept:
-        raise Unavailable(f"{len(sent)} runs were delivered, {len(kept)} were not; {'; '.join(kept)}")
+                undelivered.append(f"{entry.name} is kept: {describe_error(tracking_uri, error, then='run `paddleship deliver`')}")
+    if undelivered:
+        raise Unavailable(f"{len(sent)} runs were delivered, {len(undelivered)} were not; {'; '.join(undelivered)}")
     return sent
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from paddleship.reports.finding import Finding
 from paddleship.reports.order import STAGES
-from paddleship.reports.provenance import elsewhere
+from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 
@@ -23,7 +23,9 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else passed]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
     if benchmark and "winner" in benchmark.facts:
-        lines[0] += f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{elsewhere(benchmark)}. {benchmark.facts['reason']}."
+        lines[0] += (
+            f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{measured_elsewhere(benchmark)}. {benchmark.facts['reason']}."
+        )
     rows = _merge(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
@@ -31,7 +33,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
-            *(f"* [{words}]({address})" for words, address in links.items()),
+            *(f"* [{text}]({address})" for text, address in links.items()),
             "",
             "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
         ]
@@ -54,7 +56,11 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     ]
     trained = next((report.headline for report in ordered if report.stage == "train"), None)
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
-    reason = f"\n\nChosen because {benchmark.facts['reason']}{elsewhere(benchmark)}." if benchmark and "reason" in benchmark.facts else ""
+    reason = (
+        f"\n\nChosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}."
+        if benchmark and "reason" in benchmark.facts
+        else ""
+    )
     text = (
         f"**{release['candidate']}**: {', '.join(figures)}.{disturbed}"
         + (f"\n\nTraining: {trained}." if trained else "")
@@ -84,19 +90,19 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     memory, device = row.get("peak_memory_bytes"), row.get("peak_device_memory_bytes")
     cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
     cells += [_number(row.get("noise_ratio"), 2)]
-    words = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
-    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {words.replace('|', '/')[:200]} |"
+    text = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
+    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {text.replace('|', '/')[:200]} |"
 
 
 def _stage(report: Report) -> str:
     outcome = report.outcome if report.verdict else f"**{report.outcome}**"
-    return f"| {report.stage} | {outcome} | {report.headline}{elsewhere(report)} | {report.seconds:.1f} |"
+    return f"| {report.stage} | {outcome} | {report.headline}{measured_elsewhere(report)} | {report.seconds:.1f} |"
 
 
 def _findings(reports: Iterable[Report]) -> list[str]:
     """The errors and warnings of all stages, as lines."""
-    found = [f"* {report.stage}: {_finding(finding)}" for report in reports for finding in report.serious()]
-    return ["", "Findings:", "", *found] if found else []
+    lines = [f"* {report.stage}: {_finding(finding)}" for report in reports for finding in report.serious()]
+    return ["", "Findings:", "", *lines] if lines else []
 
 
 def _finding(finding: Finding) -> str:

@@ -51,8 +51,8 @@ def find(uri: str) -> list[Run]:
     with reached(uri):
         client = connect(uri)
         models = {experiment.experiment_id: experiment.name for experiment in client.search_experiments()}
-        found = search.pages(client, list(models), _OURS)
-        return [_run(each, models[each.info.experiment_id]) for each in found]
+        runs = search.pages(client, list(models), _OURS)
+        return [_run(each, models[each.info.experiment_id]) for each in runs]
 
 
 def address(uri: str, run: Run) -> str | None:
@@ -74,8 +74,8 @@ def of_name(uri: str, model: str, name: str) -> Run | None:
     if experiment is None:
         return None
     query = f"attributes.run_name = '{name}' AND {_OURS}"
-    found = client.search_runs([experiment.experiment_id], query, max_results=1, order_by=["attributes.start_time DESC"])
-    return _run(found[0], model) if found else None
+    runs = client.search_runs([experiment.experiment_id], query, max_results=1, order_by=["attributes.start_time DESC"])
+    return _run(runs[0], model) if runs else None
 
 
 def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: str) -> None:
@@ -109,15 +109,15 @@ def _unlink_earlier(client: Any, run: Run, tags: Mapping[str, str], *, current: 
 def champion(uri: str, model: str) -> tuple[str, Run] | None:
     """The version of a model that the alias `champion` names, and the run that made it; None if there is none. Raises Unavailable."""
     registry = Registry(uri, model, artifact_root=None)
-    found = registry.champion()
-    return (found.version, _run(registry.run_of(found), model)) if found else None
+    shipped = registry.champion()
+    return (shipped.version, _run(registry.run_of(shipped), model)) if shipped else None
 
 
 def reports(uri: str, run: Run) -> list[Report]:
     """The reports of a run, in the order of their stages. Raises Unavailable."""
     with reached(uri), tempfile.TemporaryDirectory() as scratch:
-        kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
-        paths = [path for name in kept if (path := download(uri, run, name, Path(scratch)))]
+        stored = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
+        paths = [path for name in stored if (path := download(uri, run, name, Path(scratch)))]
         return in_order([Report.read(path.parent, path.stem) for path in paths])
 
 
@@ -164,15 +164,16 @@ class ModelVersion:
 def versions(uri: str) -> list[ModelVersion]:
     """All model versions. Raises Unavailable."""
     with reached(uri):
-        found = list(connect(uri).search_model_versions())
+        versions = list(connect(uri).search_model_versions())
     return [
-        ModelVersion(one.name, str(one.version), str(one.run_id), one.tags.get("image", ""), one.tags.get("image_id", "")) for one in found
+        ModelVersion(one.name, str(one.version), str(one.run_id), one.tags.get("image", ""), one.tags.get("image_id", ""))
+        for one in versions
     ]
 
 
 def registered(uri: str) -> Registered:
-    found = versions(uri)
-    return Registered({one.run_id for one in found}, {one.image_id for one in found if one.image_id})
+    all_versions = versions(uri)
+    return Registered({one.run_id for one in all_versions}, {one.image_id for one in all_versions if one.image_id})
 
 
 def delete(uri: str, run: Run) -> None:
@@ -185,8 +186,8 @@ def delete(uri: str, run: Run) -> None:
             shutil.rmtree(folder.parent, ignore_errors=True)
 
 
-def _run(found: Any, model: str) -> Run:
-    info, data = found.info, found.data
+def _run(run: Any, model: str) -> Run:
+    info, data = run.info, run.data
     started = datetime.fromtimestamp(info.start_time / 1000, UTC)
     folder = _folder(info.artifact_uri)
     return Run(

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from paddleship.errors import without_credentials
-from paddleship.lineage.source import KEPT
+from paddleship.lineage.source import SOURCE_FOLDER
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.tracking import registry, run_description, search, spool, view
@@ -43,9 +43,9 @@ def open_run(entry: Path, uri: str) -> str:
         view.share(client, facts["experiment_id"])
     if facts["run_id"] is None:
         of_entry = f"tags.{_ENTRY} = '{entry.name}'"  # a process that was killed may have created it, and noted nothing
-        found = client.search_runs([facts["experiment_id"]], of_entry, max_results=1)
+        runs = client.search_runs([facts["experiment_id"]], of_entry, max_results=1)
         tags = {**facts["tags"], _ENTRY: entry.name}
-        run = found[0] if found else client.create_run(facts["experiment_id"], tags=tags, run_name=facts["tags"].get("mlflow.runName"))
+        run = runs[0] if runs else client.create_run(facts["experiment_id"], tags=tags, run_name=facts["tags"].get("mlflow.runName"))
         facts["run_id"] = run.info.run_id
     spool.write(entry, facts)
     client.log_batch(
@@ -69,19 +69,21 @@ def experiment_id(client: Any, name: str, location: str | None) -> str:
     """
     from mlflow.exceptions import MlflowException
 
-    if (found := client.get_experiment_by_name(name)) is not None:
-        if found.lifecycle_stage == "deleted":
-            way = f"`MLFLOW_TRACKING_URI={without_credentials(client.tracking_uri)} mlflow experiments restore -x {found.experiment_id}`"
+    if (experiment := client.get_experiment_by_name(name)) is not None:
+        if experiment.lifecycle_stage == "deleted":
+            way = (
+                f"`MLFLOW_TRACKING_URI={without_credentials(client.tracking_uri)} mlflow experiments restore -x {experiment.experiment_id}`"
+            )
             raise DeletedExperiment(
                 f"the experiment {name!r} of MLflow was deleted: restore it with {way}, or delete it for good (`mlflow gc`)"
             )
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
     try:
         return str(client.create_experiment(name, artifact_location=location, tags=_KIND))
     except MlflowException:
-        if (found := client.get_experiment_by_name(name)) is None:
+        if (experiment := client.get_experiment_by_name(name)) is None:
             raise
-        return str(found.experiment_id)
+        return str(experiment.experiment_id)
 
 
 def send_report(entry: Path, uri: str, report: Report, *, history: bool) -> None:
@@ -109,8 +111,8 @@ def _missing_epochs(client: Any, run_id: str, history: list[dict[str, float | No
     """The points of the curve that did not arrive live; None is a value that was not finite."""
     rows = [{key: value for key, value in row.items() if value is not None} for row in history]
     points = epoch_metrics(rows, first=0, at_ms=at_ms)
-    there = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
-    return [point for point in points if point.step not in there[point.key]]
+    sent = {key: {point.step for point in client.get_metric_history(run_id, key)} for key in {point.key for point in points}}
+    return [point for point in points if point.step not in sent[point.key]]
 
 
 def _send_dataset(client: Any, facts: Mapping[str, Any], report: Report) -> None:
@@ -135,8 +137,8 @@ def _send_candidates(client: Any, entry: Path, facts: Mapping[str, Any]) -> str:
         return own
     if last.stage in facts["tags"].get("stages_cached", "").split():
         others = f"tags.evidence = '{_evidence(last)}' AND tags.`{search.PARENT}` != '{own}'"
-        if found := client.search_runs([facts["experiment_id"]], others, max_results=1):
-            return str(found[0].data.tags[search.PARENT])
+        if runs := client.search_runs([facts["experiment_id"]], others, max_results=1):
+            return str(runs[0].data.tags[search.PARENT])
     judged = {f"{report.stage}/{key}": value for report in spool.reports(entry) for key, value in report.metrics.items()}
     score = next((judged[key] for key in scores(judged)), None)
     curves = {name: curve for report in reports for name, curve in report.facts.get("losses", {}).items()}
@@ -167,8 +169,8 @@ def _send_candidate(
     run, at_ms = facts["tags"].get("mlflow.runName", facts["run_id"]), _started_ms(report)
     params = run.removeprefix(f"{facts['experiment']}: ")  # all runs on MLflow's page are of the model that the experiment is called after
     query = f"tags.`{search.PARENT}` = '{facts['run_id']}' AND tags.variant = '{name}'"
-    if found := client.search_runs([facts["experiment_id"]], query, max_results=1):
-        run_id = found[0].info.run_id
+    if runs := client.search_runs([facts["experiment_id"]], query, max_results=1):
+        run_id = runs[0].info.run_id
     else:
         kinship = {search.PARENT: facts["run_id"], "variant": name, "run": run}
         star, invalid = f"{_WINNER} " if row.get("winner") else "", "" if report.facts.get(_VALID, True) else " (not valid)"
@@ -228,8 +230,8 @@ def close_run(entry: Path, uri: str) -> bool:
     text = run_description.markdown(spool.reports(entry), links=links, failure=facts["tags"].get("failure"))
     final = facts["tags"] | {"mlflow.note.content": text} | ({} if source == facts["run_id"] else {"candidates_of": source})
     client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
-    if (entry / KEPT).exists():
-        client.log_artifacts(facts["run_id"], str(entry / KEPT), KEPT)
+    if (entry / SOURCE_FOLDER).exists():
+        client.log_artifacts(facts["run_id"], str(entry / SOURCE_FOLDER), SOURCE_FOLDER)
     client.set_terminated(facts["run_id"], facts["status"])
     return True
 

@@ -61,7 +61,7 @@ def page(uri: str, experiment_id: str | None, run_id: str) -> str | None:
 
 
 def rank(metric: str) -> int:
-    """The place of a metric among the charts of the view; those without a chart come last."""
+    """The position of a metric among the charts of the view; those without a chart come last."""
     charted = list(_BARS)
     return charted.index(metric) if metric in charted else len(charted)
 
@@ -83,8 +83,8 @@ def _encoded(sweep: str | None, title: str) -> str:
 
 
 def _state(sweep: str | None, title: str) -> dict[str, Any]:
-    bars = [_chart("BAR", words, metricKey=metric) for metric, words in _BARS.items()]
-    pareto = [_chart("SCATTER", words, xaxis=_axis(x), yaxis=_axis(y)) for words, (x, y) in _PARETO.items()]
+    bars = [_chart("BAR", label, metricKey=metric) for metric, label in _BARS.items()]
+    pareto = [_chart("SCATTER", label, xaxis=_axis(x), yaxis=_axis(y)) for label, (x, y) in _PARETO.items()]
     return {
         "searchFilter": _filter(sweep),
         "lifecycleFilter": "Active",
@@ -102,11 +102,11 @@ def _state(sweep: str | None, title: str) -> dict[str, Any]:
     }
 
 
-def _chart(kind: str, words: str, **what: Any) -> dict[str, Any]:
+def _chart(kind: str, label: str, **what: Any) -> dict[str, Any]:
     return {
-        "uuid": f"{KEY} {words}",
+        "uuid": f"{KEY} {label}",
         "type": kind,
-        "displayName": words,
+        "displayName": label,
         "metricSectionId": KEY,
         "runsCountToCompare": 20,
         "deleted": False,

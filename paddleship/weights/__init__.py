@@ -1,1 +1,1 @@
-"""Compare the weights in a candidate's files with the checkpoint, each in its place."""
+"""Compare the weights in a candidate's files with the checkpoint, one by one."""

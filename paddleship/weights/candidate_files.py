@@ -33,14 +33,14 @@ class WeightFiles:
 
 def compare(files: WeightFiles, *, timeout_s: float) -> dict[str, WeightComparison]:
     """The comparison of every candidate, and of the exported program under the name `exported`."""
-    found = {}
+    comparisons = {}
     with Revived("the comparison of weights", WeightsWorker, files.checkpoint, files.exported, timeout_s=timeout_s) as worker:
         for name, folder in {EXPORTED: files.exported, **files.candidates}.items():
             try:
-                found[name] = worker.call("compare", folder)
+                comparisons[name] = worker.call("compare", folder)
             except BadInput as obstacle:
-                found[name] = WeightComparison(unread=str(obstacle))
-    return found
+                comparisons[name] = WeightComparison(unread=str(obstacle))
+    return comparisons
 
 
 class WeightsWorker:
@@ -64,14 +64,14 @@ class WeightsWorker:
             return weight_comparison.compare(CheckpointTensors(self._checkpoint, {}, {}), read(folder))
         pruned = candidate.precision == PRUNED
         parts = [program.folder for program in candidate.programs] or ["."]
-        found = []
+        comparisons = []
         for part in parts:
             held = read(folder / part)
             if kind.change:
                 held = _of_another_export(held)
             original = self._original(None if itself else part)
-            found.append(weight_comparison.compare(original, held, pruned=pruned, corrects_biases=kind.corrects_biases))
-        return weight_comparison.merge(found)
+            comparisons.append(weight_comparison.compare(original, held, pruned=pruned, corrects_biases=kind.corrects_biases))
+        return weight_comparison.merge(comparisons)
 
     def _original(self, part: str | None) -> CheckpointTensors:
         """The original to compare a program with; None for an exported program itself."""

@@ -32,4 +32,4 @@ def _along(array: Array, codes: Array, axis: int) -> Array:
         return array.reshape(())
     if array.ndim > 1:
         return np.expand_dims(array, tuple(range(1, 1 + codes.ndim - array.ndim)))
-    return array.reshape([array.size if place == axis % codes.ndim else 1 for place in range(codes.ndim)])
+    return array.reshape([array.size if dimension == axis % codes.ndim else 1 for dimension in range(codes.ndim)])

@@ -21,9 +21,9 @@ def sources(path: str, checkpoint: Mapping[str, Array]) -> tuple[str, ...]:
     return ()
 
 
-def matches(given: tuple[Array, ...], tensor: Tensor) -> bool:
+def matches(sources: tuple[Array, ...], tensor: Tensor) -> bool:
     """Whether a tensor was derived from these weights, along any axis that fits their shapes."""
-    made = _by_norm(*given) if len(given) == 2 else _by_spectrum(*given)
+    made = _by_norm(*sources) if len(sources) == 2 else _by_spectrum(*sources)
     held, step = wide(tensor.values), 0.0 if tensor.step is None else tensor.step
     return any(
         one.shape == held.shape and bool((np.abs(one - held) <= step / 2 + _ROUNDING * np.abs(one).max(initial=0)).all()) for one in made
@@ -35,8 +35,8 @@ def _by_norm(size: Array, direction: Array) -> Iterator[Array]:
     values, count = wide(direction), size.size
     for axis in range(direction.ndim):
         if direction.shape[axis] == count:
-            others = tuple(place for place in range(direction.ndim) if place != axis)
-            shape = [count if place == axis else 1 for place in range(direction.ndim)]
+            others = tuple(dimension for dimension in range(direction.ndim) if dimension != axis)
+            shape = [count if dimension == axis else 1 for dimension in range(direction.ndim)]
             yield values / np.sqrt((values**2).sum(axis=others, keepdims=True)) * wide(size).reshape(shape)
     if count == 1:
         yield values / np.sqrt((values**2).sum()) * float(wide(size).ravel()[0])

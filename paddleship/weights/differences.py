@@ -1,4 +1,4 @@
-"""Describe in words how a tensor of a candidate differs from the checkpoint."""
+"""Describe how a tensor of a candidate differs from the checkpoint."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ def equal(own: Array, other: Array) -> bool:
 
 
 def describe(own: Array, other: Array, checkpoint: Mapping[str, Array], *, source: str = "the checkpoint") -> str:
-    """How `other`, which is in the place of `own` (a weight called `source`), differs; `checkpoint` has the other weights."""
+    """How `other`, which the candidate has instead of `own` (a weight called `source`), differs; `checkpoint` has the other weights."""
     if other.size != own.size:
         return f"has the shape {list(other.shape)} in the candidate, {list(own.shape)} in {source}"
     if other.dtype.kind != own.dtype.kind:
         return f"is {other.dtype} in the candidate, {own.dtype} in {source}"
     other = other.reshape(own.shape)
-    if found := twin(own, other, checkpoint):
-        return f"holds the numbers of {found}: the two were exchanged or one was repeated"
+    if other_name := twin(own, other, checkpoint):
+        return f"holds the numbers of {other_name}: the two were exchanged or one was repeated"
     if not np.isfinite(wide(other)).all() and np.isfinite(wide(own)).all():
         return "holds NaN or infinity in the candidate"
-    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other, source) or _apart(own, other, source)
+    return rounded(own, other) or _permuted(own, other) or _zeroed(own, other, source) or _largest_difference(own, other, source)
 
 
 def twin(own: Array, other: Array, checkpoint: Mapping[str, Array]) -> str | None:
-    """The weight of the checkpoint whose values `other` holds in place of `own`."""
+    """The weight of the checkpoint whose values `other` holds instead of those of `own`."""
     return next((name for name, array in checkpoint.items() if array.shape == own.shape and equal(array, other)), None)
 
 
@@ -68,23 +68,23 @@ def _permuted(own: Array, other: Array) -> str:
 def _zeroed(own: Array, other: Array, source: str) -> str:
     """A message for a tensor with slices of zeros along one axis; otherwise empty."""
     for axis in range(own.ndim):
-        differs = (own != other).any(axis=tuple(place for place in range(own.ndim) if place != axis))
-        places = np.flatnonzero(differs)
-        if len(places) < own.shape[axis] and not np.take(other, places, axis).any():
-            return f"is zero along axis {axis} at {_listed(places.tolist())}, and {source} is not"
+        differs = (own != other).any(axis=tuple(dimension for dimension in range(own.ndim) if dimension != axis))
+        indices = np.flatnonzero(differs)
+        if len(indices) < own.shape[axis] and not np.take(other, indices, axis).any():
+            return f"is zero along axis {axis} at {_listed(indices.tolist())}, and {source} is not"
     return ""
 
 
-def _apart(own: Array, other: Array, source: str) -> str:
+def _largest_difference(own: Array, other: Array, source: str) -> str:
     distances = np.abs(wide(own) - wide(other))
     worst = np.unravel_index(int(np.nan_to_num(distances, nan=np.inf).argmax()), own.shape)
-    place = f" at {[int(index) for index in worst]}" if own.ndim else ""
+    position = f" at {[int(index) for index in worst]}" if own.ndim else ""
     share = f" ({distances[worst] / abs(float(own[worst])):.2g} of it)" if own[worst] else ""
     return (
         f"differs from {source} in {int((distances > 0).sum()):,} of {own.size:,} values, "
-        f"most{place}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
+        f"most{position}: {float(other[worst]):.6g}, expected {float(own[worst]):.6g}{share}"
     )
 
 
-def _listed(places: list[int]) -> str:
-    return f"{', '.join(map(str, places[:_SHOWN]))}{' …' if len(places) > _SHOWN else ''}"
+def _listed(indices: list[int]) -> str:
+    return f"{', '.join(map(str, indices[:_SHOWN]))}{' …' if len(indices) > _SHOWN else ''}"

@@ -56,64 +56,64 @@ def _shape(parameter: Mapping[str, Any]) -> list[int]:
 
 
 def _arrays(path: Path, content: bytes, shapes: Mapping[str, list[int]]) -> Iterator[tuple[str, Array]]:
-    place = 0
+    offset = 0
     for name in sorted(shapes):
-        if place + _HEAD.size > len(content):
+        if offset + _HEAD.size > len(content):
             raise CandidateError(f"{path} ends before {name!r}, after {len(content):,} bytes")
-        _, levels, _, size = _HEAD.unpack_from(content, place)
-        kind, shape = _description(content[place + _HEAD.size : place + _HEAD.size + min(size, _LONGEST)])
+        _, levels, _, size = _HEAD.unpack_from(content, offset)
+        kind, shape = _description(content[offset + _HEAD.size : offset + _HEAD.size + min(size, _LONGEST)])
         if levels or kind not in _DTYPES or shape != shapes[name]:
             raise CandidateError(f"{path} holds another tensor than the program's {name!r} ({shape}, expected {shapes[name]})")
         dtype, count = np.dtype(_DTYPES[kind]), int(np.prod(shape, dtype=np.int64))
-        place += _HEAD.size + size
-        if place + count * dtype.itemsize > len(content):
+        offset += _HEAD.size + size
+        if offset + count * dtype.itemsize > len(content):
             raise CandidateError(
-                f"{path} ends within {name!r}, after {len(content):,} of {place + count * dtype.itemsize:,} bytes and more"
+                f"{path} ends within {name!r}, after {len(content):,} of {offset + count * dtype.itemsize:,} bytes and more"
             )
-        yield name, np.frombuffer(content, dtype, count, place).reshape(shape)
-        place += count * dtype.itemsize
-    if place < len(content):
-        raise CandidateError(f"{path} has {len(content) - place:,} bytes after the last tensor of the program")
+        yield name, np.frombuffer(content, dtype, count, offset).reshape(shape)
+        offset += count * dtype.itemsize
+    if offset < len(content):
+        raise CandidateError(f"{path} has {len(content) - offset:,} bytes after the last tensor of the program")
 
 
 def _description(content: bytes) -> tuple[int, list[int]]:
     """Dtype and shape in a protobuf of integers: field 1, and field 2 repeated or packed."""
-    kind, shape, place = -1, [], 0
-    while place < len(content):
-        key, place = _number(content, place)
-        value, place = _number(content, place)
+    kind, shape, offset = -1, [], 0
+    while offset < len(content):
+        key, offset = _number(content, offset)
+        value, offset = _number(content, offset)
         if key == 0x08:
             kind = value
         elif key == 0x10:
             shape.append(value)
         else:  # 0x12, packed: the value was the number of bytes
-            end = min(place + value, len(content))
-            while place < end:
-                value, place = _number(content, place)
+            end = min(offset + value, len(content))
+            while offset < end:
+                value, offset = _number(content, offset)
                 shape.append(value)
     return kind, shape
 
 
-def _number(content: bytes, place: int) -> tuple[int, int]:
+def _number(content: bytes, offset: int) -> tuple[int, int]:
     """A protobuf integer, and the position after it."""
     value = shift = 0
-    while place < len(content):
-        byte = content[place]
-        value, shift, place = value | (byte & 0x7F) << shift, shift + 7, place + 1
+    while offset < len(content):
+        byte = content[offset]
+        value, shift, offset = value | (byte & 0x7F) << shift, shift + 7, offset + 1
         if byte < 0x80:
             break
-    return value, place
+    return value, offset
 
 
 def _dequantise(operators: list[dict[str, Any]], arrays: Mapping[str, Array]) -> dict[str, Tensor]:
     """The tensors; those that the program dequantises are dequantised."""
     names = {operator["O"]["%"]: _name(operator) for operator in operators if operator["#"] == "p"}
-    found = {name: Tensor(array) for name, array in arrays.items()}
+    tensors = {name: Tensor(array) for name, array in arrays.items()}
     for operator in operators:
         if operator["#"] != "1.dequantize_linear":
             continue
         codes, scale, zero = (names.get(value["%"]) for value in operator["I"][:3])
         if codes and scale and zero:
             axis = int(pir.attribute(operator, "quant_axis"))
-            found[codes] = dequantised(arrays[codes], arrays[scale] / _QUANTISED, arrays[zero], axis=axis)
-    return found
+            tensors[codes] = dequantised(arrays[codes], arrays[scale] / _QUANTISED, arrays[zero], axis=axis)
+    return tensors

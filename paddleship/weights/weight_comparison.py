@@ -1,7 +1,7 @@
-"""Compare every weight of the checkpoint with the tensor in its place in a candidate's files.
+"""Compare every weight of the checkpoint with the corresponding tensor in a candidate's files.
 
 A weight is looked up by the name that export recorded. If a converter folded it into another tensor or renamed it, it is searched by
-its values, which cannot distinguish equal tensors. Weights that are found neither way are named.
+its values, which cannot distinguish equal tensors. Weights that neither search finds are listed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _HALF = 0.5 + 1e-3  # of a step, with the rounding of the scale
 
 @dataclass(frozen=True)
 class NotCompared:
-    """A weight that was not compared in its place: its name, its number of elements, and the reason."""
+    """A weight that was not compared by name: its name, its number of elements, and the reason."""
 
     name: str
     count: int
@@ -46,7 +46,7 @@ class WeightComparison:
     """The comparison of a candidate's files with the checkpoint, in numbers of elements.
 
     `exact` are equal to the bit; `compared` are those, values that a lower precision rounds, and values that differ. `not_compared` lists
-    weights that were not compared in their place. `extra` counts constants of the program that are not in the checkpoint. `unread` is
+    weights that were not compared by name. `extra` counts constants of the program that are not in the checkpoint. `unread` is
     the reason if the files cannot be read. `compared_at_all` is False if nothing reads the files of this runtime.
     """
 
@@ -78,7 +78,7 @@ class WeightComparison:
         return list(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
-        """For a report: shares of all weights, and the first names of weights that were not compared in their place, by reason."""
+        """For a report: shares of all weights, and the first names of weights that were not compared by name, by reason."""
         names: dict[str, list[str]] = {}
         for one in self.not_compared:
             names.setdefault(one.why, []).append(one.name)
@@ -96,7 +96,7 @@ class WeightComparison:
         }
 
     def left(self) -> dict[str, float]:
-        """The share of all weights that was not compared in its place, by reason."""
+        """The share of all weights that was not compared by name, by reason."""
         if not self.compared_at_all:
             return {NO_READER: 1.0}
         counts = Counter[str]()
@@ -118,10 +118,10 @@ class CheckpointTensors:
 
     def weights(self) -> dict[str, list[str]]:
         """The keys of the checkpoint by their name in the program; a weight that several layers share has several keys."""
-        found: dict[str, list[str]] = {}
+        by_name: dict[str, list[str]] = {}
         for key in self.checkpoint:
-            found.setdefault(self.names.get(key, key), []).append(key)
-        return found
+            by_name.setdefault(self.names.get(key, key), []).append(key)
+        return by_name
 
 
 def compare(original: CheckpointTensors, held: Tensors, *, pruned: bool = False, corrects_biases: bool = False) -> WeightComparison:
@@ -129,7 +129,7 @@ def compare(original: CheckpointTensors, held: Tensors, *, pruned: bool = False,
     weights = original.weights()
     total = sum(original.checkpoint[keys[0]].size for keys in weights.values())
     derived = _derived(original, held)
-    exact, compared, missed, words = 0, 0, list[NotCompared](), dict[str, str]()
+    exact, compared, missed, errors = 0, 0, list[NotCompared](), dict[str, str]()
     for name, keys in weights.items():
         own, tensor = original.checkpoint[keys[0]], held.get(name)
         if tensor is not None:
@@ -140,23 +140,23 @@ def compare(original: CheckpointTensors, held: Tensors, *, pruned: bool = False,
             exact += own.size * same
             compared += own.size
             if not same and not _is_near(own, tensor, pruned=pruned):
-                words[keys[0]] = describe(own, _shown(tensor), original.checkpoint)
+                errors[keys[0]] = describe(own, _shown(tensor), original.checkpoint)
         elif derived.get(keys[0]) is not None:
             compared += own.size
-            words |= {keys[0]: said} if (said := derived[keys[0]]) else {}
+            errors |= {keys[0]: error} if (error := derived[keys[0]]) else {}
         else:
             missed.append(NotCompared(keys[0], own.size, MOVED if keys[0] in derived else _why(original, name, own, held)))
     compared += sum(one.count for one in missed if one.why == UNPLACED)
     constants, extra = _constants(original, held, weights)
-    found = _findings({**words, **constants}, {key: original.checkpoint[key] for key in words}, held, original)
-    return WeightComparison(total, compared, exact, tuple(missed), extra, tuple(found))
+    findings = _findings({**errors, **constants}, {key: original.checkpoint[key] for key in errors}, held, original)
+    return WeightComparison(total, compared, exact, tuple(missed), extra, tuple(findings))
 
 
 def merge(parts: Sequence[WeightComparison]) -> WeightComparison:
     """The comparison of a candidate with several programs: all differences, and the smallest share of any program."""
     least = min(parts, key=lambda part: (part.compared, part.exact))
-    found = {str(finding): finding for part in parts for finding in part.findings}
-    return replace(least, findings=tuple(found.values()), unread=next((part.unread for part in parts if part.unread), ""))
+    findings = {str(finding): finding for part in parts for finding in part.findings}
+    return replace(least, findings=tuple(findings.values()), unread=next((part.unread for part in parts if part.unread), ""))
 
 
 def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
@@ -165,8 +165,8 @@ def _is_near(own: Array, tensor: Tensor, *, pruned: bool) -> bool:
         return False
     values = wide(tensor.values.reshape(own.shape))
     if pruned:
-        kept = values != 0
-        return bool((values[kept] == wide(own)[kept]).all()) and int((~kept).sum()) <= own.size / 2 + int((own == 0).sum())
+        unpruned = values != 0
+        return bool((values[unpruned] == wide(own)[unpruned]).all()) and int((~unpruned).sum()) <= own.size / 2 + int((own == 0).sum())
     if tensor.step is None:
         return False
     distances = np.abs(values - wide(own)).reshape(tensor.values.shape)
@@ -180,25 +180,25 @@ def _shown(tensor: Tensor) -> Array:
 
 def _derived(original: CheckpointTensors, held: Tensors) -> dict[str, str | None]:
     """The weights that the program holds in a derived form, with the error (empty: none; None: the tensor is missing)."""
-    found: dict[str, str | None] = {}
+    errors: dict[str, str | None] = {}
     for path, name in original.names.items():
-        given = derived_weights.sources(path, original.checkpoint)
-        if path not in original.checkpoint and given:
-            right = name in held and derived_weights.matches(tuple(original.checkpoint[key] for key in given), held[name])
-            words = "" if right else f"is not what {path} was derived from in the candidate"
-            found |= dict.fromkeys(given, words if name in held else None)
-    return found
+        keys = derived_weights.sources(path, original.checkpoint)
+        if path not in original.checkpoint and keys:
+            right = name in held and derived_weights.matches(tuple(original.checkpoint[key] for key in keys), held[name])
+            error = "" if right else f"is not what {path} was derived from in the candidate"
+            errors |= dict.fromkeys(keys, error if name in held else None)
+    return errors
 
 
 def _why(original: CheckpointTensors, name: str, own: Array, held: Tensors) -> str:
-    """Why no tensor is in a weight's place."""
+    """Why no tensor has a weight's name."""
     if original.program is None or name not in original.program:
         return UNUSED
     same = (tensor for tensor in held.values() if tensor.values.size == own.size)
-    return UNPLACED if any(_is_found(own, tensor) for tensor in same) else MOVED
+    return UNPLACED if any(_is_present(own, tensor) for tensor in same) else MOVED
 
 
-def _is_found(own: Array, tensor: Tensor) -> bool:
+def _is_present(own: Array, tensor: Tensor) -> bool:
     turned = Tensor(tensor.values.T, None if tensor.step is None else tensor.step.T)
     return any(equal(own, one.values) or _is_near(own, one, pruned=False) for one in (tensor, turned))
 
@@ -207,32 +207,32 @@ def _constants(original: CheckpointTensors, held: Tensors, weights: Mapping[str,
     """The errors in constants of the program that are not in the checkpoint, and the number of their elements."""
     program = held if original.program is None else original.program
     paths = {name: path for path, name in original.names.items()}
-    words, count = {}, 0
+    errors, count = {}, 0
     for name, tensor in program.items():
         if name in weights:
             continue
         count += tensor.values.size
-        there = held.get(name)
-        if there is not None and there.step is None and not equal(tensor.values, there.values):
-            words[paths.get(name, name)] = describe(tensor.values, there.values, {}, source="the exported program")
-    return words, count
+        counterpart = held.get(name)
+        if counterpart is not None and counterpart.step is None and not equal(tensor.values, counterpart.values):
+            errors[paths.get(name, name)] = describe(tensor.values, counterpart.values, {}, source="the exported program")
+    return errors, count
 
 
-def _findings(words: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: CheckpointTensors) -> list[Finding]:
+def _findings(errors: Mapping[str, str], differing: Mapping[str, Array], held: Tensors, original: CheckpointTensors) -> list[Finding]:
     """One finding for each difference; a single one if most weights differ and none holds another weight of the checkpoint."""
     names = original.names
     pairs = {key: (array, held[names.get(key, key)]) for key, array in differing.items() if names.get(key, key) in held}
     through = {key: rounded(array, tensor.values) for key, (array, tensor) in pairs.items()}
     exchanged = any(twin(array, _shown(tensor), original.checkpoint) for array, tensor in pairs.values())
-    if words and all(through.get(key) for key in words):
-        first = next(iter(words))
-        message = f"{len(words)} weights were rounded: {first} {words[first]}"
+    if errors and all(through.get(key) for key in errors):
+        first = next(iter(errors))
+        message = f"{len(errors)} weights were rounded: {first} {errors[first]}"
         return [Finding("dtype-differs", "error", message, "convert in float32, or declare the lower precision", layer=_layer(first))]
-    if len(words) >= max(_FEW, _MOSTLY * len(names)) and not exchanged:
-        listed = ", ".join(list(words)[:_FEW])
-        message = f"{len(words)} weights are not the checkpoint's ({listed} …): the candidate was made from another one"
+    if len(errors) >= max(_FEW, _MOSTLY * len(names)) and not exchanged:
+        listed = ", ".join(list(errors)[:_FEW])
+        message = f"{len(errors)} weights are not the checkpoint's ({listed} …): the candidate was made from another one"
         return [Finding("weights-differ", "error", message, _ADVICE)]
-    return [Finding("weights-differ", "error", f"{key} {said}", _ADVICE, layer=_layer(key)) for key, said in words.items()]
+    return [Finding("weights-differ", "error", f"{key} {error}", _ADVICE, layer=_layer(key)) for key, error in errors.items()]
 
 
 def _layer(name: str) -> str:

@@ -4,11 +4,11 @@ import os
 import signal
 import sys
 
-from paddleship.cli.command_context import here
+from paddleship.cli.command_context import open_checkout
 
 if __name__ == "__main__":
     step, command, version = sys.argv[1:]
-    checkout, local = here()
+    checkout, local = open_checkout()
     local.use()
     from flows import promote
     from paddleship.rollout import rollback

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from paddleship.cli.command_context import here, run_flow
+from paddleship.cli.command_context import open_checkout, run_flow
 
 
 def kill():
@@ -12,7 +12,7 @@ def kill():
 
 
 if __name__ == "__main__":
-    _, local = here()
+    _, local = open_checkout()
     local.use()
     from prefect import flow
 

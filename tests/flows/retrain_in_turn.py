@@ -5,10 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddleship.cli.command_context import here, load_flow, run_flow
+from paddleship.cli.command_context import load_flow, open_checkout, run_flow
 
 if __name__ == "__main__":
-    checkout, local = here()
+    checkout, local = open_checkout()
     flow = load_flow(checkout, local, "flows.retrain").retrain
     for how, given in json.loads(sys.argv[1]):
         Path("how/train").write_text(how)

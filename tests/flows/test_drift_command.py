@@ -18,10 +18,10 @@ def told(monkeypatch, tmp_path, reviews_params):
     sent = []
     result = SimpleNamespace(headline="drift of x[0]", __bool__=lambda: False)
     local = SimpleNamespace(prefect_url=lambda: "http://127.0.0.1:9/api", use=lambda: None)
-    monkeypatch.setattr(drift_command, "here", lambda: (tmp_path, local))
+    monkeypatch.setattr(drift_command, "open_checkout", lambda: (tmp_path, local))
     monkeypatch.setattr(params_overlay, "load", lambda *_: reviews_params())
     monkeypatch.setattr(drift_check, "check", lambda *_, **__: result)
-    monkeypatch.setattr(drift_check, "tell", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
+    monkeypatch.setattr(drift_check, "notify", lambda *_, **__: sent.append("x[0]") or ["x[0]"])
     monkeypatch.setattr("paddleship.drift.drift_page.rows", lambda _: [])
     monkeypatch.setattr("paddleship.drift.drift_page.not_watched", lambda _: [])
     return SimpleNamespace(sent=sent, local=local)

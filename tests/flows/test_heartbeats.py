@@ -7,9 +7,9 @@ from pathlib import Path
 SCRIPT = """
 import threading
 from paddleship.orchestration import heartbeats
-from paddleship.cli.command_context import here, run_flow
+from paddleship.cli.command_context import open_checkout, run_flow
 
-_, local = here()
+_, local = open_checkout()
 local.use()
 from prefect import flow
 from prefect.flow_engine import BaseFlowRunEngine

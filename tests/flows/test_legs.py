@@ -189,8 +189,8 @@ def test_a_pool_that_no_worker_was_ever_started_for_is_told_before_anything_star
 
 def test_a_stage_that_does_not_exist_is_told_with_the_one_that_is_meant(toy):
     with pytest.raises(BadInput, match=r"--on\) names 'trian', which is no stage: did you mean 'train'\?"):
-        stage_groups.elsewhere({"trian": "gpu"}, until="accept", checkout=toy)
-    assert stage_groups.elsewhere({"accept": "engine"}, until="train", checkout=toy) == {}, "this run does not come that far"
+        stage_groups.remote_pools({"trian": "gpu"}, until="accept", checkout=toy)
+    assert stage_groups.remote_pools({"accept": "engine"}, until="train", checkout=toy) == {}, "this run does not come that far"
 
 
 def test_consecutive_stages_of_one_pool_are_one_leg():

@@ -130,7 +130,7 @@ def test_a_webhook_gets_the_drift_of_a_check_once_with_all_of_its_features(serve
     notifications.set_up(Notify(channels=["webhook"], occasions=["drift"]))
     result = drifted("x[0]", "x[1]")
     for _ in range(2):
-        drift_check.tell(Local(tmp_path), result, params_file=None)
+        drift_check.notify(Local(tmp_path), result, params_file=None)
 
     def ours():
         return [one for one in map(json.loads, bodies) if result.sample.candidate_digest in one["text"]]
@@ -202,7 +202,7 @@ def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_we
             notifications.set_up(Notify(channels=["slack"]))
             ended("GateFailed", return_state=True)
             promoted(return_state=True)
-            drift_check.tell(local, drifted("x[0]"), params_file=None)
+            drift_check.notify(local, drifted("x[0]"), params_file=None)
             wait_for(lambda: len(slack) >= 3, seconds=120)
     finally:
         local.stop()

@@ -136,12 +136,12 @@ def promoted(two_at_once, engine, target, tmp_path):
     """Version 1 was champion, version 2 is: with a store and a ledger of this test, and the target as it was."""
     team = two_at_once[0].copy(tmp_path / "state")
     team.settings(target=target, compare=False)
-    place = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
+    target_host = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
     image_id = json.loads((team.checkouts["2"] / "release.json").read_text())["image_id"]
-    slot = place.start(image_id, before=None)
-    place.wait_until_ready(slot, timeout_s=60)
-    place.switch(slot)
-    place.retire()
+    slot = target_host.start(image_id, before=None)
+    target_host.wait_until_ready(slot, timeout_s=60)
+    target_host.switch(slot)
+    target_host.retire()
     return team
 
 
@@ -409,7 +409,7 @@ def test_the_ledger_says_what_served_when_and_why(promoted):
     before = (second.at - timedelta(milliseconds=1)).isoformat()
     then = promoted.run("1", "ledger", "--at", before).stdout
     assert then.startswith("version 1 of linear, since ")
-    assert "version 2 was being put in its place since" in then
+    assert "version 2 has been replacing it since" in then
     promoted.ledger.unlink()
     today = promoted.run("1", "ledger", "--at", f"{second.at:%Y-%m-%d}").stdout
     assert today.startswith("version 2 of linear, since ")

@@ -54,7 +54,7 @@ def test_what_changed_runs_once_with_its_trigger_and_a_missed_gate_is_not_tried_
 
 
 def look(toy, name="HEAD"):
-    return pending_changes.look(toy, "here", commit=name, overlay={}, until="export")
+    return pending_changes.detect(toy, "here", commit=name, overlay={}, until="export")
 
 
 def test_nothing_differs_from_a_committed_lock_until_data_comes(toy):

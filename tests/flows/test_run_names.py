@@ -72,10 +72,10 @@ def test_a_commit_with_params_of_another_release_leaves_the_model(toy, tmp_path)
 
 
 def test_random_words_stay_at_the_end_of_a_name():
-    assert run_names.with_words("calm-otter", "reviews: epochs=3") == "reviews: epochs=3 (calm-otter)"
-    assert run_names.with_words("calm-otter", "r" * 300) == f"{'r' * 119}… (calm-otter)"
+    assert run_names.with_description("calm-otter", "reviews: epochs=3") == "reviews: epochs=3 (calm-otter)"
+    assert run_names.with_description("calm-otter", "r" * 300) == f"{'r' * 119}… (calm-otter)"
 
 
 @pytest.mark.parametrize("chosen", ["wide", "wide model", "try-2", "reviews: epochs=3 (calm-otter)", "width=64 (red-fox 2)"])
 def test_a_name_that_somebody_chose_is_kept(chosen):
-    assert run_names.with_words(chosen, "reviews") == chosen
+    assert run_names.with_description(chosen, "reviews") == chosen

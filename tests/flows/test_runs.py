@@ -199,7 +199,7 @@ def test_the_run_of_a_sweep_of_this_checkout_is_pruned_as_one_of_this_checkout(s
 
     monkeypatch.setattr(sweep.Tracker, "start", begin)
     monkeypatch.setattr(sweep.pending_changes, "version_of", lambda *_arguments, **_settings: "0" * 64)
-    monkeypatch.setattr(sweep.run_names, "give", lambda words: sent.update(name=words))
+    monkeypatch.setattr(sweep.run_names, "set_name", lambda description: sent.update(name=description))
     values = reviews_params({"sweep": {"space": {"train.epochs": [1, 2]}}})
     with pytest.raises(BadInput, match="far enough"):
         sweep._sweep(toy, SweepParams({}, values, git(toy, "rev-parse", "HEAD").strip()), None)

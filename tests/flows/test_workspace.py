@@ -36,7 +36,7 @@ def test_runs_that_begin_and_end_beside_each_other_do_not_disturb_each_others_wo
         for number in range(15):
             place = workspace.isolate(toy, f"{name}-{number}", {})
             place.remove()
-            place.leave()
+            place.release()
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(come_and_go, "abcd"))
@@ -75,7 +75,7 @@ def test_a_retry_of_a_run_finds_its_folder_with_what_is_in_it(toy):
     (first.root / "prepare.txt").write_text("finished")
     with pytest.raises(Unavailable, match="run-1 is running in another process"):
         workspace.isolate(toy, "run-1", {})
-    first.leave()
+    first.release()
     again = workspace.isolate(toy, "run-1", {})
     assert again == first
     assert (again.root / "prepare.txt").read_text() == "finished"
@@ -153,7 +153,7 @@ def test_what_a_run_left_as_an_experiment_is_brought_back_into_a_worktree_that_g
         stages.run(place.root, stage, environment=environment, on_line=lambda _: None)
     snapshots.keep(place.root, "run-1")
     place.remove()
-    place.leave()
+    place.release()
     with workspace.at_experiment(toy, workspace.commit(toy), "run-1") as root:
         assert values(root)["train"]["epochs"] == 11
         assert not (root / "prepare.txt").exists()

@@ -40,7 +40,7 @@ def owned(engine, process):
 
 def left_behind(engine):
     """Names of containers and networks whose acceptance has ended; others may go on beside this test."""
-    return [thing.name for thing in _made(engine, OWNER) if processes.lives(_labels(thing)[OWNER]) is False]
+    return [thing.name for thing in _made(engine, OWNER) if processes.is_alive(_labels(thing)[OWNER]) is False]
 
 
 def _made(engine, label):

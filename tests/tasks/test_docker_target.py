@@ -105,14 +105,14 @@ def old(target, images):
 
 def serving(target):
     """The id of the image that gets the requests; None where there is no proxy yet, or nothing behind it."""
-    place = target._active() if target._container(target._proxy_name) is not None else None
-    return target._server(place).image.id if place else None
+    slot = target._active() if target._container(target._proxy_name) is not None else None
+    return target._server(slot).image.id if slot else None
 
 
 def put(target, identity, *, before=None):
-    place = target.start(identity, before=before)
-    target.wait_until_ready(place, timeout_s=30)
-    target.switch(place)
+    slot = target.start(identity, before=before)
+    target.wait_until_ready(slot, timeout_s=30)
+    target.switch(slot)
     target.retire()
 
 
@@ -149,9 +149,9 @@ def test_a_request_that_the_old_server_has_is_answered_by_it(target, settings, i
 
 
 def test_a_server_that_does_not_start_leaves_the_old_one_serving(target, settings, images, old):
-    place = target.start(images["broken"], before=images[old])
+    slot = target.start(images["broken"], before=images[old])
     with pytest.raises(Unavailable, match=r"the old one still serves \(.*no such model"):
-        target.wait_until_ready(place, timeout_s=20)
+        target.wait_until_ready(slot, timeout_s=20)
     assert says(settings) == old
     put(target, images[OTHER[old]])
     assert says(settings) == OTHER[old]
@@ -172,13 +172,13 @@ def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(en
 
 
 def test_the_proxy_answers_in_json_where_no_server_can(target, settings, old):
-    place = target._active()
-    target._api(f"set server model/{place} state maint")
+    slot = target._active()
+    target._api(f"set server model/{slot} state maint")
     try:
         with pytest.raises(urllib.error.HTTPError) as refused:
             says(settings)
     finally:
-        target._api(f"set server model/{place} state ready")
+        target._api(f"set server model/{slot} state ready")
     assert (refused.value.code, json.load(refused.value)) == (503, {"error": "no server is ready: try again later"})
 
 

@@ -38,7 +38,7 @@ class Preprocess(preprocess_params.with_short_kinds(_Preprocess)):  # type: igno
         return {self.input: {key: getattr(self, key) for key in ("kind", "column", *preprocess_params.keys(self.kind))}}
 
     @classmethod
-    def kept(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:
+    def overlay_base(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:
         short = {*cls.model_fields} - {"inputs", "unicode_form"}
         left = short if overlay.get("inputs") else {"inputs"} if short & overlay.keys() else set()
         return {key: value for key, value in values.items() if key not in left}

@@ -26,7 +26,7 @@ class Section(BaseModel):
         return no_bool(value, cls.model_fields[str(info.field_name)].annotation)
 
     @classmethod
-    def kept(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG003 for sections of two forms
+    def overlay_base(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG003 for sections of two forms
         """The values of a section that an overlay is laid over."""
         return values
 

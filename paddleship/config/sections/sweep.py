@@ -51,7 +51,7 @@ class Sweep(Section):
         "benchmark", description="the last stage of every variant; accept registers the best one as challenger"
     )
     choose: Literal["score", "latency", "size"] = Field(
-        "score", description="the best variant has the best of this; where that cannot be told, of the others"
+        "score", description="the best variant has the best of this; where the intervals do not decide, of the others"
     )
     min_score: Annotated[float, Field(le=1)] | None = Field(
         None, description="a variant below this test accuracy (R² for a regression) cannot be chosen"

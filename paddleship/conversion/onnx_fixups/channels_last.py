@@ -20,10 +20,10 @@ def put_first(operator: Operator, writer: Writer) -> tuple[Operator, ...]:
     values, *others = operator["I"]
     forth, back = [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
     layout["D"] = _FIRST[layout["D"]]
-    given = writer.add("1.transpose", [values], _moved(writer.types[values["%"]], forth), perm=_numbers(forth))
+    transposed = writer.add("1.transpose", [values], _moved(writer.types[values["%"]], forth), perm=_numbers(forth))
     kind = _moved(result["TT"], forth)
     computed: Operand = writer.new(kind)
-    inner = {**operator, "I": [given, *others], "O": [computed | {"TT": kind}, *more]}
+    inner = {**operator, "I": [transposed, *others], "O": [computed | {"TT": kind}, *more]}
     return inner, {"#": "1.transpose", "A": [{"N": "perm", "AT": _numbers(back)}], "I": [computed], "O": [result], "OA": [pir.CONSTANT]}
 
 

@@ -1,7 +1,7 @@
 """Restore what paddle2onnx 2.1 drops from recurrent layers: the lengths of rows, and the states of all layers of a stack except the last.
 
 The program does not show which ONNX value holds the lengths. So before the conversion the layer's input is raised to the power of the
-lengths, which gives them a place in the graph. Afterwards the power is removed, and all layers of the stack get the lengths.
+lengths, so that they become part of the graph. Afterwards the power is removed, and all layers of the stack get the lengths.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def fix(graph: Any) -> None:
         if node.op_type in _LAYERS:
             stack = stacks[node.output[0]] = [*stacks.get(_below(node.input[0], makers), []), node]
             states |= {
-                state: [layer.output[place] for layer in stack] for place, state in enumerate(node.output) if place and len(stack) > 1
+                state: [layer.output[index] for layer in stack] for index, state in enumerate(node.output) if index and len(stack) > 1
             }
             if (mark := _made(node.input[0], makers)) is not None and mark.op_type == "Pow":
                 graph.node.append(_counted(mark, makers, name := f"{node.output[0]}.lengths"))

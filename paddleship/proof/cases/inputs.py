@@ -101,11 +101,11 @@ def generate(
     for number, (count, variant) in enumerate(_variants(names, rules, max_batch)):
         changed = {**known, **variant}
         if changed != known and _possible(specs, changed):
-            words = ", ".join(f"{name} {size}" for name, size in variant.items())
-            words = words if batch is None else f"batch of {count}, {words}" if count > 1 else f"a row alone, {words}"
-            if words not in {case.name for case in cases}:  # without a batch, numbers of rows make no difference
+            case_name = ", ".join(f"{name} {size}" for name, size in variant.items())
+            case_name = case_name if batch is None else f"batch of {count}, {case_name}" if count > 1 else f"a row alone, {case_name}"
+            if case_name not in {case.name for case in cases}:  # without a batch, numbers of rows make no difference
                 drawn = _draw(specs, count, changed, np.random.default_rng([seed, number]))
-                cases.append(Case(words, "rows", drawn))
+                cases.append(Case(case_name, "rows", drawn))
     return cases + edges(specs, [case.inputs for case in cases])
 
 
@@ -162,14 +162,14 @@ def _orders(examples: Sequence[Example], specs: Sequence[TensorSpec]) -> dict[st
 
 def _variants(names: Sequence[str], rules: Mapping[str, Dimension], max_batch: int) -> list[tuple[int, dict[str, int]]]:
     """Numbers of rows with other sizes: of one dimension, of all dimensions, and the largest allowed sizes."""
-    found: list[tuple[int, dict[str, int]]] = []
+    variants: list[tuple[int, dict[str, int]]] = []
     for size in _SIZES[1:]:
-        found += [(2, {name: _nearest(rules, name, size)}) for name in names]
-        found += [(2, {name: _nearest(rules, name, size) for name in names})] if len(names) > 1 else []
-    found += [(2, {name: rules[name].smallest}) for name in names if name in rules]
+        variants += [(2, {name: _nearest(rules, name, size)}) for name in names]
+        variants += [(2, {name: _nearest(rules, name, size) for name in names})] if len(names) > 1 else []
+    variants += [(2, {name: rules[name].smallest}) for name in names if name in rules]
     largest = {name: rules[name].nearest(high) for name in names if name in rules and (high := rules[name].high) is not None}
-    found += [(count, largest) for count in sorted({1, max_batch}) if largest]
-    distinct = {(count, tuple(variant.items())): (count, variant) for count, variant in found}
+    variants += [(count, largest) for count in sorted({1, max_batch}) if largest]
+    distinct = {(count, tuple(variant.items())): (count, variant) for count, variant in variants}
     return list(distinct.values())
 
 

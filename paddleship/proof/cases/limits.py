@@ -17,15 +17,15 @@ def rows(
 ) -> dict[str, Example]:
     """An example for each end of every dimension that `examples` do not reach, by description."""
     sizes = [sizes_of(specs, preprocess.collate([example])) for example in examples]
-    found: dict[str, Example] = {}
+    extremes: dict[str, Example] = {}
     for rule in dimensions:
         ends = {"smallest": rule.smallest} | ({} if rule.high is None else {"largest": rule.nearest(rule.high)})
         for word, size in ends.items():
             if all(one[rule.name] != size for one in sizes):
                 nearest = min(range(len(examples)), key=lambda row: abs(sizes[row][rule.name] - size))
                 real = _real(prepared, preprocess, rule.name, size)
-                found[f"{word} {rule.name} ({size})"] = real or resized(examples[nearest], specs, rule.name, size)
-    return found
+                extremes[f"{word} {rule.name} ({size})"] = real or resized(examples[nearest], specs, rule.name, size)
+    return extremes
 
 
 def resized(example: Example, specs: Sequence[TensorSpec], name: str, size: int) -> Example:

@@ -18,7 +18,7 @@ from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension, sizes_of
 
-_KEPT = 16
+_MOST_CASES = 16
 
 
 def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dimension] = (), max_batch: int | None = None) -> list[Case]:
@@ -38,8 +38,8 @@ def read(folder: Path, specs: Sequence[TensorSpec], *, dimensions: Sequence[Dime
             f"restore them with `dvc checkout {folder}`, or delete the folder to go on without them"
         ) from None
     cases = [
-        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{place}/")})
-        for place, name in enumerate(names)
+        Case(name, "past", {key.partition("/")[2]: array for key, array in arrays.items() if key.startswith(f"{index}/")})
+        for index, name in enumerate(names)
     ]
     return [case for case in cases if _fits(case, specs) and _taken(sizes_of(specs, case.inputs), specs, dimensions, max_batch)]
 
@@ -50,13 +50,13 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     for case in [*known, *worst]:
         digest = _digest(case)
         name = case.name if case.group == "past" else f"worst before: {case.name} ({digest[:8]})"
-        kept = replace(case, name=name, group="past", rows=(), family="")
-        distinct.setdefault(digest, kept)
-    kept_cases = list(distinct.values())[-_KEPT:]
+        saved = replace(case, name=name, group="past", rows=(), family="")
+        distinct.setdefault(digest, saved)
+    saved_cases = list(distinct.values())[-_MOST_CASES:]
     with new_folder(folder) as beside:
-        flat = {f"{place}/{name}": array for place, case in enumerate(kept_cases) for name, array in case.inputs.items()}
+        flat = {f"{index}/{name}": array for index, case in enumerate(saved_cases) for name, array in case.inputs.items()}
         np.savez(beside / "cases.npz", **flat)  # type: ignore[arg-type]
-        (beside / "cases.json").write_text(json.dumps([case.name for case in kept_cases], indent=1) + "\n", encoding="utf-8")
+        (beside / "cases.json").write_text(json.dumps([case.name for case in saved_cases], indent=1) + "\n", encoding="utf-8")
 
 
 def beyond(known: Sequence[Case], cases: Iterable[Case]) -> list[Case]:

@@ -48,7 +48,7 @@ class Search:
 
 @dataclass(frozen=True)
 class FoundCase:
-    """A case that was found: eager's answer, the outcomes of branches, and what it is the first to exercise."""
+    """A case that the search found: eager's answer, the outcomes of branches, and what it is the first to exercise."""
 
     case: Case
     answer: Arrays
@@ -70,11 +70,11 @@ def find(
     branches since the last call with `taken_branches`. Cases that it rejects or answers with NaN or infinity are left out; after a crash
     the search ends.
     """
-    counted = [place for place, case in enumerate(cases) if case.group == "rows" or not search.real]
-    unseen = _Unseen(search.exported, [cases[place] for place in counted], [answers[place] for place in counted], taken)
-    found = list[FoundCase]()
+    counted = [index for index, case in enumerate(cases) if case.group == "rows" or not search.real]
+    unseen = _Unseen(search.exported, [cases[index] for index in counted], [answers[index] for index in counted], taken)
+    found_cases = list[FoundCase]()
     if not unseen.names():
-        return found
+        return found_cases
     say(f"looking for inputs that exercise {', '.join(unseen.names())}, for at most {search.seconds:g} s")
     begun = time.monotonic()
     try:
@@ -84,15 +84,15 @@ def find(
                 break
             answer, outcomes = eager.call("run", case.inputs), eager.call("taken_branches")
             if _finite(answer) and (exercised := unseen.add(case, answer, outcomes)):
-                found.append(FoundCase(case, answer, outcomes, exercised))
+                found_cases.append(FoundCase(case, answer, outcomes, exercised))
     except CandidateError:
-        return found
-    return found
+        return found_cases
+    return found_cases
 
 
-def findings(found: Sequence[FoundCase]) -> list[Finding]:
+def findings(found_cases: Sequence[FoundCase]) -> list[Finding]:
     """A warning for outputs and branches that only drawn inputs exercise."""
-    drawn = dict.fromkeys(name for one in found if one.case.group == "edge" for name in one.exercised)
+    drawn = dict.fromkeys(name for one in found_cases if one.case.group == "edge" for name in one.exercised)
     if not drawn:
         return []
     message = f"only drawn inputs exercise {', '.join(drawn)}, no row of the data does"

@@ -22,13 +22,13 @@ _VALUES = 4  # of a variable, and of a name
 
 def of(cause: Cause, reads: Sequence[Read], usual: Setting, *, built: bool = False) -> list[Alternative]:
     """What is tried for one source, given the lines that read it. `built`: each needs a process of its own."""
-    words = list(dict.fromkeys(word for read in reads if read.cause is cause for word in read.words))
+    texts = list(dict.fromkeys(word for read in reads if read.cause is cause for word in read.texts))
     made = {
         Cause.CLOCK: _clock(usual, built),
-        Cause.ZONE: [(f"with TZ={zone}", replace(usual, zone=zone)) for zone in _zones(words)],
-        Cause.LOCALE: [(f"with the locale {name}", replace(usual, locale=name)) for name in _locales(words)],
+        Cause.ZONE: [(f"with TZ={zone}", replace(usual, zone=zone)) for zone in _zones(texts)],
+        Cause.LOCALE: [(f"with the locale {name}", replace(usual, locale=name)) for name in _locales(texts)],
         Cause.CPUS: [(f"with {count} CPUs", replace(usual, cpus=count)) for count in (1, 2, 3, 64)],
-        Cause.HOST: [(f"on a host called {name}", replace(usual, host=name)) for name in ["host-1", *_names(words)][:_VALUES]],
+        Cause.HOST: [(f"on a host called {name}", replace(usual, host=name)) for name in ["host-1", *_names(texts)][:_VALUES]],
         Cause.IDENTITY: [(f"with ids higher by {step}", replace(usual, identity=step)) for step in (1, 4321)],
         Cause.THREADS: [("in a thread beside 3 others", replace(usual, threads=3))],
         Cause.FILES: [("with other numbers in the files", replace(usual, files=True))],
@@ -45,27 +45,27 @@ def _clock(usual: Setting, built: bool) -> Iterator[Alternative]:
         yield f"at {datetime.datetime.fromtimestamp(now, datetime.UTC):%Y-%m-%d %H:%M} UTC", replace(usual, now=now)
 
 
-def _zones(words: Iterable[str]) -> list[str]:
+def _zones(texts: Iterable[str]) -> list[str]:
     """Values of TZ that need no table of zones."""
-    return ["AAA-9", "BBB+8", *(f"{word}-8" for word in words if re.fullmatch("[A-Z]{3,5}", word))][:_VALUES]
+    return ["AAA-9", "BBB+8", *(f"{text}-8" for text in texts if re.fullmatch("[A-Z]{3,5}", text))][:_VALUES]
 
 
-def _locales(words: Iterable[str]) -> list[str]:
-    named = [word if "." in word else f"{word}.UTF-8" for word in words if re.match("[a-z]{2}_[A-Z]{2}", word)]
+def _locales(texts: Iterable[str]) -> list[str]:
+    named = [text if "." in text else f"{text}.UTF-8" for text in texts if re.match("[a-z]{2}_[A-Z]{2}", text)]
     return [*named[:2], "de_DE.ISO8859-1", "zh_CN.GBK"]
 
 
-def _names(words: Iterable[str]) -> list[str]:
-    return [word for word in words if re.fullmatch(r"[\w.-]+", word)]
+def _names(texts: Iterable[str]) -> list[str]:
+    return [text for text in texts if re.fullmatch(r"[\w.-]+", text)]
 
 
-def values(now: str | None, words: Iterable[str]) -> list[str | None]:
+def values(now: str | None, strings: Iterable[str]) -> list[str | None]:
     """Values that a variable gets instead of `now`: none, other numbers, and strings of the function that reads it."""
-    texts = list(words)
+    texts = list(strings)
     numbers = [float(text) for text in (now, *texts) if text is not None and _is_number(text)]
     raised = [f"{number + 1:g}" for number in numbers[:1]]
-    found = [None, *raised, *(text for text in texts if not _is_number(text)), "1", "0"]
-    return [value for value in dict.fromkeys(found) if value != now][:_VALUES]
+    candidates = [None, *raised, *(text for text in texts if not _is_number(text)), "1", "0"]
+    return [value for value in dict.fromkeys(candidates) if value != now][:_VALUES]
 
 
 def _is_number(text: str) -> bool:

@@ -13,7 +13,7 @@ import time
 from types import FrameType
 from typing import Any
 
-from paddleship.proof.hidden_influences.sources import Cause, Read, Setting, reading_line, words_of
+from paddleship.proof.hidden_influences.sources import Cause, Read, Setting, reading_line, string_constants
 
 _TICK_S = 1e-6  # the clock advances by this at every read, so that code that waits for it continues
 _ZONE = ("timezone", "altzone", "daylight", "tzname")
@@ -27,7 +27,7 @@ class Circumstances:
         self.in_forward = False
         self.setting = setting
         self._package = package
-        self._looks, self._busy = 0, False
+        self._clock_reads, self._busy = 0, False
         self._real_zone, self._tzset = os.environ.get("TZ"), time.tzset
         self._zone: dict[str, Any] = {}
 
@@ -46,7 +46,7 @@ class Circumstances:
 
     def show(self, setting: Setting) -> None:
         """Show other values from now on, except variables."""
-        self.setting, self._looks = setting, 0
+        self.setting, self._clock_reads = setting, 0
         vars(platform)["_uname_cache"] = None
         zone = setting.zone or self._real_zone
         self._busy = True
@@ -66,16 +66,16 @@ class Circumstances:
             if (reader := reading_line(frame or sys._getframe(1), self._package)) is None:
                 return False
             where = f"{reader.f_code.co_filename}:{line or reader.f_lineno}"
-            self.reads[Read(cause, what, where, self.in_forward, words_of(reader))] = None
+            self.reads[Read(cause, what, where, self.in_forward, string_constants(reader))] = None
             return True
         finally:
             self._busy = False
 
-    def look(self, what: str) -> float:
+    def read_clock(self, what: str) -> float:
         """The time in seconds since 1970."""
         self.note(Cause.CLOCK, what)
-        self._looks += 1
-        return self.setting.now + self._looks * _TICK_S
+        self._clock_reads += 1
+        return self.setting.now + self._clock_reads * _TICK_S
 
     def set_zone(self) -> None:
         """Apply TZ, and take the attributes of `time` away, so that a read of them calls `zone`."""

@@ -64,19 +64,19 @@ class InfluenceWorker:
 
     def _in_thread(self, inputs: Batch, others: int) -> Arrays:
         """The answer in another thread, beside idle ones, with as many threads for Paddle's kernels."""
-        found: list[Arrays | ModelError] = []
+        outcomes: list[Arrays | ModelError] = []
 
         def run() -> None:
             try:
-                found.append(self._eager.run(inputs))
+                outcomes.append(self._eager.run(inputs))
             except ModelError as refusal:
-                found.append(refusal)
+                outcomes.append(refusal)
 
         with _idle_threads(others), _paddle_threads(others):
             thread = threading.Thread(target=run)
             thread.start()
             thread.join()
-        (answer,) = found
+        (answer,) = outcomes
         if isinstance(answer, ModelError):
             raise answer
         return answer

@@ -70,31 +70,31 @@ class Influences:
 
 def find(source_model: SourceModel, evidence: Evidence, *, timeout_s: float) -> Influences:
     """Ask eager a few cases again with other clocks, variables, earlier calls and processes."""
-    rows = [place for place, case in enumerate(evidence.cases) if case.group == "rows"]
-    places = sorted(rows, key=lambda place: sum(array.size for array in evidence.cases[place].inputs.values()))[:_CASES]
-    search = _Search(source_model, evidence, places, timeout_s)
+    rows = [index for index, case in enumerate(evidence.cases) if case.group == "rows"]
+    indices = sorted(rows, key=lambda index: sum(array.size for array in evidence.cases[index].inputs.values()))[:_CASES]
+    search = _Search(source_model, evidence, indices, timeout_s)
     try:
         return search.run()
     except BadInput as error:
         return Influences([Finding(KIND, "warning", f"hidden influences were not looked for: {error}")])
 
 
-def add(found: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
+def add(influences: Sequence[Finding], known: Sequence[Finding]) -> list[Finding]:
     """Both lists, without the finding that eager is random if an influence explains it."""
-    explained = any(finding.severity == "error" for finding in found)
-    return [*(finding for finding in known if not (explained and finding.kind == "random-forward")), *found]
+    explained = any(finding.severity == "error" for finding in influences)
+    return [*(finding for finding in known if not (explained and finding.kind == "random-forward")), *influences]
 
 
 class _Search:
-    """One search: from the cheapest cause to those that need another process; it ends with the first one found that affects the others."""
+    """One search: from the cheapest cause to those that need another process; it ends at the first that affects the others."""
 
-    def __init__(self, source_model: SourceModel, evidence: Evidence, places: Sequence[int], timeout_s: float) -> None:
+    def __init__(self, source_model: SourceModel, evidence: Evidence, indices: Sequence[int], timeout_s: float) -> None:
         self._source_model, self._evidence, self._timeout_s = source_model, evidence, timeout_s
-        self._places = places
-        self._inputs = [evidence.cases[place].inputs for place in places]
+        self._indices = indices
+        self._inputs = [evidence.cases[index].inputs for index in indices]
         self._usual = Setting(time.time())
         self._end = time.monotonic() + timeout_s
-        self._found = Influences()
+        self._influences = Influences()
         self._tried: dict[str, dict[str, str]] = {}
 
     def run(self) -> Influences:
@@ -102,9 +102,9 @@ class _Search:
         if not stopped:
             self._environment(reads)
         self._warn(reads)
-        self._found.facts |= {"read": _where(reads, in_forward=True), "read_while_built": _where(reads, in_forward=False)}
-        self._found.facts["tried"] = self._tried
-        return self._found
+        self._influences.facts |= {"read": _where(reads, in_forward=True), "read_while_built": _where(reads, in_forward=False)}
+        self._influences.facts["tried"] = self._tried
+        return self._influences
 
     def _forward(self) -> tuple[list[Read], bool]:
         """All reads, and whether an influence was found that affects all other tries."""
@@ -113,7 +113,7 @@ class _Search:
             calls, changed = child.call("ask_often", self._inputs[0], self._usual, _CALLS, _CALLS_S)
             last = self._ask(child)
             reads = child.call("reads")
-            self._found.facts["calls"] = calls
+            self._influences.facts["calls"] = calls
             if moved := self._moved(first, last):
                 random = [read.where for read in reads if read.cause is Cause.RANDOM and read.in_forward]
                 cause = Cause.RANDOM if random and not changed else Cause.HISTORY
@@ -126,8 +126,8 @@ class _Search:
                 return reads, True
             self._others(child, last, reads)
             again = {read.cause for read in child.call("reads")}
-        reference = [self._evidence.reference[place] for place in self._places]
-        if self._found.causes:
+        reference = [self._evidence.reference[index] for index in self._indices]
+        if self._influences.causes:
             return reads, True  # what moves the answers moves them in new processes too, so these show no further cause
         if self._moved(first, reference) and (moved := self._moved(first, self._fresh(self._usual))):
             self._add(Cause.PROCESS, f"the process: in a new one, with the same seeds, time and variables, {moved}", [])
@@ -141,7 +141,7 @@ class _Search:
         began = time.monotonic()
         smallest = self._ask(child, inputs=self._inputs[:1], observed=True)
         if time.monotonic() - began > _SLOW_S:
-            self._places, self._inputs = self._places[:1], self._inputs[:1]
+            self._indices, self._inputs = self._indices[:1], self._inputs[:1]
         return [*smallest, *self._ask(child, inputs=self._inputs[1:], observed=True)]
 
     def _clock(self, child: Isolated, before: Sequence[Arrays | str], reads: Sequence[Read]) -> bool:
@@ -191,7 +191,7 @@ class _Search:
         """Build the model again for sources that were read once: while it was built, or at the first call."""
         once = [read for read in reads if not read.in_forward or read.cause not in again]
         for cause in _causes(once):
-            if cause not in self._found.causes and cause is not Cause.FILES:  # a constructor reads weights and vocabularies from files
+            if cause not in self._influences.causes and cause is not Cause.FILES:  # a constructor reads weights and vocabularies from files
                 self._try(cause, alternatives.of(cause, once, self._usual, built=True), None, first, once)
 
     def _environment(self, reads: Sequence[Read]) -> None:
@@ -199,8 +199,8 @@ class _Search:
         for name in names[:_VARIABLES]:
             mine = [read for read in _of(reads, Cause.ENVIRONMENT) if read.what == name]
             now = os.environ.get(name)
-            words = dict.fromkeys(word for read in mine for word in read.words if word != name)
-            for value in alternatives.values(now, words):
+            texts = dict.fromkeys(word for read in mine for word in read.texts if word != name)
+            for value in alternatives.values(now, texts):
                 shown, was = ("unset" if item is None else repr(item) for item in (value, now))
                 setting = replace(self._usual, variables=((name, value),))
                 if self._variable(name, f"{shown} in place of {was}", setting, mine):
@@ -224,16 +224,16 @@ class _Search:
         """Name the sources that forward reads although no answer moved."""
         for cause in _causes([read for read in reads if read.in_forward]):
             mine = [read for read in _of(reads, cause) if read.in_forward]
-            if cause in self._found.causes:
+            if cause in self._influences.causes:
                 continue
-            tries = sum(words == "the same answers" for words in self._tried.get(cause, {}).values())
+            tries = sum(result == "the same answers" for result in self._tried.get(cause, {}).values())
             outcome = f"the answers stayed the same in {tries} tries with other values" if tries else "no other value was tried"
             names = list(dict.fromkeys(read.what for read in mine))
             what = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
             lines = [read.where for read in mine]
             message = f"forward reads the {cause} ({what}), which is no input of the model; {outcome}{_also(lines)}"
-            self._found.findings.append(Finding(KIND, "warning", message, _ADVICE[cause], lines[0]))
-            self._found.reads.append(cause)
+            self._influences.findings.append(Finding(KIND, "warning", message, _ADVICE[cause], lines[0]))
+            self._influences.reads.append(cause)
 
     def _fresh(self, setting: Setting) -> Any:
         """The answers of a new process, or the error message."""
@@ -264,11 +264,11 @@ class _Search:
             for name, array in before.items():
                 if name not in after or after[name].shape != array.shape:
                     return f"output {name!r} has another shape"
-                if words := self._apart(name, array, after[name]):
-                    return words
+                if difference := self._difference(name, array, after[name]):
+                    return difference
         return ""
 
-    def _apart(self, name: str, before: Any, after: Any) -> str:
+    def _difference(self, name: str, before: Any, after: Any) -> str:
         noise = self._evidence.noise[ROWS][name]
         distances = differences.elementwise_distance(before, after)
         limit = min(_NOISES * noise.largest, _COARSEST * noise.scale) + _ROUNDING * np.abs(np.nan_to_num(differences.wide(before)))
@@ -278,10 +278,10 @@ class _Search:
         return f"output {name!r} differs by {size:.2g} of its largest value"
 
     def _add(self, cause: Cause, what: str, lines: Iterable[str]) -> None:
-        places = list(dict.fromkeys(lines))
-        message = f"the answers change with {what}{_also(places)}"
-        self._found.findings.append(Finding(KIND, "error", message, _ADVICE[cause], places[0] if places else None))
-        self._found.causes.append(cause)
+        distinct = list(dict.fromkeys(lines))
+        message = f"the answers change with {what}{_also(distinct)}"
+        self._influences.findings.append(Finding(KIND, "error", message, _ADVICE[cause], distinct[0] if distinct else None))
+        self._influences.causes.append(cause)
 
 
 def _also(lines: Iterable[str]) -> str:
@@ -294,8 +294,8 @@ def _of(reads: Iterable[Read], cause: Cause) -> list[Read]:
 
 
 def _causes(reads: Sequence[Read]) -> list[Cause]:
-    found = {read.cause for read in reads}
-    return [cause for cause in Cause if cause in found]
+    read_causes = {read.cause for read in reads}
+    return [cause for cause in Cause if cause in read_causes]
 
 
 def _where(reads: Sequence[Read], *, in_forward: bool) -> dict[str, list[str]]:

@@ -36,18 +36,18 @@ def install(seen: Circumstances) -> None:
 
 def _seconds(seen: Circumstances) -> None:
     def seconds(_: _Real, *_clock: int, what: str) -> float:
-        return seen.look(what)
+        return seen.read_clock(what)
 
     def nanoseconds(_: _Real, *_clock: int, what: str) -> int:
-        return int(seen.look(what) * 1e9)
+        return int(seen.read_clock(what) * 1e9)
 
-    def broken_down(real: _Real, given: float | None = None, *, what: str) -> Any:
-        if given is not None and what != "time.gmtime":
+    def broken_down(real: _Real, arguments: float | None = None, *, what: str) -> Any:
+        if arguments is not None and what != "time.gmtime":
             seen.note(Cause.ZONE, what)
-        return real(seen.look(what) if given is None else given)
+        return real(seen.read_clock(what) if arguments is None else arguments)
 
-    def written(real: _Real, *given: Any, least: int) -> str:
-        return str(real(*given) if len(given) > least else real(*given, time.localtime()))
+    def written(real: _Real, *arguments: Any, least: int) -> str:
+        return str(real(*arguments) if len(arguments) > least else real(*arguments, time.localtime()))
 
     for name in (*_SECONDS, "clock_gettime"):
         replace(time, name, partial(seconds, what=f"time.{name}"))
@@ -65,13 +65,13 @@ def _dates(seen: Circumstances) -> None:
         return made[datetime.datetime if issubclass(kind, datetime.datetime) else datetime.date].__get__(None, kind)(seconds, *zone)
 
     def now(kind: type, tz: datetime.tzinfo | None = None) -> Any:
-        return moment(kind, seen.look("datetime.now"), tz)
+        return moment(kind, seen.read_clock("datetime.now"), tz)
 
     def utcnow(kind: type) -> Any:
-        return moment(kind, seen.look("datetime.utcnow"), datetime.UTC).replace(tzinfo=None)
+        return moment(kind, seen.read_clock("datetime.utcnow"), datetime.UTC).replace(tzinfo=None)
 
     def today(kind: type) -> Any:
-        return moment(kind, seen.look("date.today"))
+        return moment(kind, seen.read_clock("date.today"))
 
     def from_timestamp(kind: type, timestamp: float, *zone: datetime.tzinfo | None, **named: datetime.tzinfo | None) -> Any:
         zone = (*zone, *named.values())
@@ -98,9 +98,9 @@ def _zone(seen: Circumstances) -> None:
             seen.note(Cause.ZONE, "datetime.astimezone")
         return astimezone(moment, tz)
 
-    def mktime(real: _Real, given: Any) -> Any:
+    def mktime(real: _Real, arguments: Any) -> Any:
         seen.note(Cause.ZONE, "time.mktime")
-        return real(given)
+        return real(arguments)
 
     set_in_type(datetime.datetime, timestamp=since_1970, astimezone=in_zone)
     replace(time, "mktime", mktime)
@@ -109,8 +109,8 @@ def _zone(seen: Circumstances) -> None:
 
 
 def _machine(seen: Circumstances) -> None:
-    def count(real: _Real, *given: Any, what: str) -> Any:
-        return (seen.note(Cause.CPUS, what) and seen.setting.cpus) or real(*given)
+    def count(real: _Real, *arguments: Any, what: str) -> Any:
+        return (seen.note(Cause.CPUS, what) and seen.setting.cpus) or real(*arguments)
 
     def affinity(real: _Real, process: int) -> Any:
         shown = seen.note(Cause.CPUS, "os.sched_getaffinity") and seen.setting.cpus
@@ -151,8 +151,8 @@ def _locale(seen: Circumstances) -> None:
     def numbers(real: _Real) -> Any:
         return {**real(), **({"decimal_point": ",", "thousands_sep": "."} if shown("locale.localeconv") else {})}
 
-    def encoding(real: _Real, *given: Any, what: str) -> Any:
-        return (shown(what) or "").partition(".")[2] or real(*given)
+    def encoding(real: _Real, *arguments: Any, what: str) -> Any:
+        return (shown(what) or "").partition(".")[2] or real(*arguments)
 
     replace(locale, "_setlocale", current)
     replace(locale, "localeconv", numbers)

@@ -80,8 +80,8 @@ class Observer:
             return
         words = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
         for instruction in dis.get_instructions(frame.f_code):
-            if instruction.argval == "datetime64" and words and instruction.positions is not None:
-                self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(words)!r})", frame, line=instruction.positions.lineno)
+            if instruction.argval == "datetime64" and texts and instruction.positions is not None:
+                self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(texts)!r})", frame, line=instruction.positions.lineno)
 
     def _look_for_arguments(self, frame: FrameType) -> None:
         """A list is no call either: what counts is a name of `sys.argv` in the function that runs."""

@@ -8,7 +8,7 @@ from types import FrameType
 
 from paddleship.shipped.computing.references import is_users
 
-_LONGEST_WORD = 32
+_LONGEST_TEXT = 32
 
 # Standard modules that read the clock, a thread or a file for themselves: what they read stays theirs.
 _OWN = frozenset({"logging", "warnings", "traceback", "threading", "concurrent", "queue", "asyncio"})
@@ -35,13 +35,13 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True)
 class Read:
-    """One line of the user's code that reads a source; `what` is the function, variable or file, `words` are short strings beside it."""
+    """One line of the user's code that reads a source; `what` is the function, variable or file, `texts` are short strings beside it."""
 
     cause: Cause
     what: str
     where: str
     in_forward: bool
-    words: tuple[str, ...] = field(default=(), compare=False)
+    texts: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -88,4 +88,4 @@ def words_of(frame: FrameType) -> tuple[str, ...]:
     texts: list[str] = []
     for constant in frame.f_code.co_consts:
         texts += [text for text in (constant if isinstance(constant, tuple | frozenset) else [constant]) if isinstance(text, str)]
-    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_WORD and " " not in text))
+    return tuple(dict.fromkeys(text for text in texts if 0 < len(text) <= _LONGEST_TEXT and " " not in text))

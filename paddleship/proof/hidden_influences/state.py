@@ -27,14 +27,14 @@ class State:
 
     @classmethod
     def of(cls, layer: Any) -> State:
-        found: dict[_Key, Any] = {}
+        digests: dict[_Key, Any] = {}
         for part in layer.sublayers(include_self=True):
             file = _file(type(part))
             if file and is_users(file):
-                for kept in (vars(part), part._buffers, _class_values(type(part)), vars(sys.modules[type(part).__module__])):
-                    for name, value in kept.items():
-                        found[file, name] = (*found.get((file, name), ()), _digest(value))
-        return cls(found)
+                for attributes in (vars(part), part._buffers, _class_values(type(part)), vars(sys.modules[type(part).__module__])):
+                    for name, value in attributes.items():
+                        digests[file, name] = (*digests.get((file, name), ()), _digest(value))
+        return cls(digests)
 
     def changes(self, layer: Any) -> list[str]:
         """`file:line` of state that has changed since, if a line outside `__init__` writes it."""

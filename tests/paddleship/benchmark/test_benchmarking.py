@@ -92,7 +92,7 @@ def test_the_slower_one_is_found_slower_by_its_factor():
     assert ratio > 2
     assert comparison.difference("fast") == "better"
     assert comparison.difference("slow") is None
-    fast, slow = comparison.found["fast"], comparison.found["slow"]
+    fast, slow = comparison.measurements["fast"], comparison.measurements["slow"]
     assert fast.throughput_per_s(4) > slow.throughput_per_s(4)
     assert slow.peak_memory_bytes > 1e6
     assert slow.cold_start_ms[0] > 0
@@ -113,7 +113,7 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
     }
     settings = SETTINGS.model_copy(update={"timeout_s": 3, "max_seconds": 8})
     comparison = compare(participants, settings, questions=BATCHES[1], judge=judge)
-    rows = {name: (found.status, found.reason) for name, found in comparison.found.items()}
+    rows = {name: (found.status, found.reason) for name, found in comparison.measurements.items()}
     assert {name: status for name, (status, _) in rows.items()} == {
         "well": "measured",
         "mortal": "failed",
@@ -133,16 +133,16 @@ def test_one_that_dies_hangs_leaks_or_lies_is_a_row_and_the_others_are_measured(
     }.items():
         assert words in rows[name][1]
     for name in ("mortal", "liar"):
-        assert comparison.found[name].blocks, "the samples of one that failed are kept"
-        assert not comparison.found[name].counted
+        assert comparison.measurements[name].blocks, "the samples of one that failed are kept"
+        assert not comparison.measurements[name].counted
         assert comparison.speedup(name) is None
-    assert len(comparison.found["well"].blocks[4]) == 4
+    assert len(comparison.measurements["well"].blocks[4]) == 4
 
 
 def test_a_leak_is_found_where_every_start_has_too_few_blocks_to_show_it():
     settings = SETTINGS.model_copy(update={"starts": 2, "blocks": 4})
     comparison = compare({"well": (Sleeper, (0.0001,)), "leaking": (Leaking, (0.0001,))}, settings, {1: BATCHES[1]})
-    assert {name: found.status for name, found in comparison.found.items()} == {"well": "measured", "leaking": "leaks"}
+    assert {name: found.status for name, found in comparison.measurements.items()} == {"well": "measured", "leaking": "leaks"}
 
 
 def test_the_time_budget_bounds_the_samples():
@@ -150,14 +150,14 @@ def test_the_time_budget_bounds_the_samples():
     tight = SETTINGS.model_copy(update={"blocks": 4, "samples_per_block": 1000, "max_seconds": 1})
     comparison = compare({"slow": (Sleeper, (0.01,))}, tight, {1: BATCHES[1]})
     assert time.monotonic() - started < 15
-    assert len(comparison.found["slow"].blocks[1][0].samples) < 100
+    assert len(comparison.measurements["slow"].blocks[1][0].samples) < 100
 
 
 def test_a_size_that_would_take_too_long_is_left_out_of_the_curve():
     batches = {1: BATCHES[1], 1000: [{"x": np.zeros((1000, 2), np.float32)}]}
     comparison = compare({"slow": (Sleeper, (0.05,))}, SETTINGS.model_copy(update={"blocks": 4, "max_seconds": 1}), batches)
-    assert set(comparison.found["slow"].blocks) == {1}
-    assert comparison.found["slow"].status == "measured"
+    assert set(comparison.measurements["slow"].blocks) == {1}
+    assert comparison.measurements["slow"].status == "measured"
     assert any("batch size 1,000 " in said and " for slow" in said for said in messages(comparison))
 
 
@@ -189,18 +189,18 @@ def test_one_that_is_too_slow_for_a_median_is_a_row_that_says_so():
 def test_every_start_is_a_process_of_its_own_and_the_baseline_runs_twice():
     settings = SETTINGS.model_copy(update={"starts": 2, "max_seconds": 200, "timeout_s": 100, "concurrency": [1, 2], "effect": 0.5})
     comparison = compare({"one": (Sleeper, (0.0002,)), "two": (Sleeper, (0.0002,))}, settings, {1: BATCHES[1]})
-    assert {block.start for block in comparison.found["two"].blocks[1]} >= {0, 1}
-    assert len(comparison.found["two"].cold_start_ms) == comparison.starts >= 2
+    assert {block.start for block in comparison.measurements["two"].blocks[1]} >= {0, 1}
+    assert len(comparison.measurements["two"].cold_start_ms) == comparison.starts >= 2
     assert comparison.aa_ratio.low < 1.5
-    assert comparison.found["two"].rates[1] > 0
+    assert comparison.measurements["two"].rates[1] > 0
 
 
 def test_several_processes_of_one_participant_answer_at_the_same_time():
     sampler = Sampler({"one": (Sleeper, (0.002,)), "mortal": (Mortal, (0.002,))}, BATCHES, SETTINGS, thread_count=1)
     for name, size in (("one", 1), ("mortal", 4)):
         sampler.run_together(name, [(), ()], size=size, seconds=0.3)
-    assert sampler.found["one"].rates[2] > 0
-    assert sampler.found["mortal"].status == "failed"
+    assert sampler.measurements["one"].rates[2] > 0
+    assert sampler.measurements["mortal"].status == "failed"
 
 
 def test_cores_are_shared_out_and_never_twice():

@@ -18,8 +18,8 @@ def comparison(faster):
         samples, batches = (factor, factor * 1.25, factor), (0, 1, 0)
         return Measurement(name, blocks={1: tuple(Block(start, block, 0, samples, batches) for start in range(2) for block in range(4))})
 
-    found = {"eager": measured("eager", 6.0), "fast": measured("fast", 6.0 / faster)}
-    return Comparison(found, measured("eager again", 6.0), "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 2, 1.0)
+    measurements = {"eager": measured("eager", 6.0), "fast": measured("fast", 6.0 / faster)}
+    return Comparison(measurements, measured("eager again", 6.0), "eager", 1, 0.05, OtherLoad(0, 0, 0), True, 2, 1.0)
 
 
 def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
@@ -27,20 +27,20 @@ def test_raw_samples_are_kept_with_process_block_and_order(tmp_path):
     table = parquet.read_table(tmp_path / "samples.parquet").to_pylist()
     assert len(table) == 3 * 2 * 4 * 3
     assert table[1] == {"participant": "eager", "batch_size": 1, "start": 0, "block": 0, "turn": 0, "batch": 1, "latency_ms": 7.5}
-    found, meta = samples.read(tmp_path)
-    assert found["fast"].blocks == comparison(2).found["fast"].blocks
+    measurements, meta = samples.read(tmp_path)
+    assert measurements["fast"].blocks == comparison(2).measurements["fast"].blocks
     assert meta["baseline"] == "eager"
 
 
 def test_the_samples_of_one_that_failed_are_kept_and_never_compared(tmp_path):
     made = comparison(2)
-    failed = replace(made.found["fast"], status=Status.WRONG, reason="its answers changed")
+    failed = replace(made.measurements["fast"], status=Status.WRONG, reason="its answers changed")
     for name in ("before", "after"):
         (tmp_path / name).mkdir()
-        samples.write(replace(made, found={**made.found, "fast": failed}), tmp_path / name)
-    found, _ = samples.read(tmp_path / "after")
-    assert found["fast"].blocks == failed.blocks
-    assert found["fast"].status == Status.WRONG
+        samples.write(replace(made, measurements={**made.measurements, "fast": failed}), tmp_path / name)
+    measurements, _ = samples.read(tmp_path / "after")
+    assert measurements["fast"].blocks == failed.blocks
+    assert measurements["fast"].status == Status.WRONG
     assert samples.compare(tmp_path / "before", tmp_path / "after") == []
 
 

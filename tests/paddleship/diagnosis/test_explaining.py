@@ -347,9 +347,9 @@ def test_what_follows_from_random_answers_is_not_told_beside_them():
         return Finding(kind, "error", "words")
 
     random, batch, mode = finding("not-deterministic"), finding("batch-variant"), finding("train-mode")
-    assert explaining.told_apart([random, batch, random]) == [random]
-    assert explaining.told_apart([random, batch, mode]) == [mode]
-    assert explaining.told_apart([batch]) == [batch]
+    assert explaining.without_consequences([random, batch, random]) == [random]
+    assert explaining.without_consequences([random, batch, mode]) == [mode]
+    assert explaining.without_consequences([batch]) == [batch]
 
 
 def test_what_was_checked_and_what_was_not_is_said_where_nothing_is_found(source_model_of, convert):

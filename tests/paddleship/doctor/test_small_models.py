@@ -270,9 +270,9 @@ def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):
 def test_a_suspicious_line_is_not_taken_for_the_cause_of_an_error_that_says_nothing_of_it():
     suspect = Suspect("dynamic-shape-branch", "net.py", 3, "", "x.shape[1] > 3")
     other = graph_breaks.classify("PermissionError: no access", "PermissionError: no access", None)
-    assert messages.placed(other, [suspect]).where is None
+    assert messages.located(other, [suspect]).where is None
     agreeing = graph_breaks.classify("ValueError: bad shape [-1, 3]", "ValueError: bad shape [-1, 3]", None)
-    assert messages.placed(agreeing, [suspect]).where == "net.py:3"
+    assert messages.located(agreeing, [suspect]).where == "net.py:3"
 
 
 def test_an_operator_with_a_short_name_and_no_converter_is_named():

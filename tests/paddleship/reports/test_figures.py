@@ -33,7 +33,7 @@ def test_a_missed_limit_of_nearly_1_is_not_printed_as_1():
     ],
 )
 def test_figures_that_are_compared_have_enough_digits_to_differ(one, other, texts):
-    assert figures.apart(one, other) == texts
+    assert figures.distinct(one, other) == texts
 
 
 @pytest.mark.parametrize(

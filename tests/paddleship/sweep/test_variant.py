@@ -98,9 +98,9 @@ def test_variants_come_back_from_disk_as_they_were(tmp_path):
 
 
 def test_one_process_at_a_time_has_a_sweep(tmp_path):
-    with Journal(tmp_path).held(), pytest.raises(Unavailable, match="is running in another process"), Journal(tmp_path).held():
+    with Journal(tmp_path).lock(), pytest.raises(Unavailable, match="is running in another process"), Journal(tmp_path).lock():
         pass
-    with Journal(tmp_path).held():
+    with Journal(tmp_path).lock():
         pass
 
 

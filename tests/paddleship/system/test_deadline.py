@@ -7,7 +7,7 @@ import pytest
 
 from paddleship.errors import BadInput, OutOfTime, ProcessHung
 from paddleship.system import deadline, isolate
-from paddleship.system.deadline import Deadline, carried
+from paddleship.system.deadline import Deadline, with_deadline
 
 
 def sleep(seconds):
@@ -38,7 +38,7 @@ def test_a_timeout_within_the_deadline_is_a_hang():
 def test_another_thread_gets_it_only_where_it_is_carried_there():
     with Deadline(0).binding(), ThreadPoolExecutor(1) as pool:
         assert not pool.submit(deadline.over).result()
-        assert pool.submit(carried(deadline.over)).result()
+        assert pool.submit(with_deadline(deadline.over)).result()
 
 
 def test_being_stopped_says_nothing_of_what_was_stopped():

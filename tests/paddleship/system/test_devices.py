@@ -94,4 +94,4 @@ def test_a_participant_that_holds_memory_on_a_gpu_shows_it(install):
     sampler = Sampler({"one": (Sleeper, (0.0001,))}, {1: BATCHES[1]}, settings, thread_count=1)
     install(Library(lambda _: [(child.pid, 400) for child in multiprocessing.active_children()], count=1))
     sampler.round(["one"], blocks={1: 4}, seconds={1: 1})
-    assert sampler.found["one"].peak_device_memory_bytes == 400
+    assert sampler.measurements["one"].peak_device_memory_bytes == 400

@@ -27,9 +27,9 @@ def test_an_entry_that_a_killed_process_sent_in_part_is_completed(registry, stor
     with monkeypatch.context() as patch:
         patch.setattr(registry._client, "log_dict", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
-            registry.note(one, recording)
+            registry.add(one, recording)
     assert registry.entries() == []
-    registry.note(one, recording)
+    registry.add(one, recording)
     assert registry.entries() == [one]
     assert registry.recording(shipped("1")) == recording
     (run,) = client(store).search_runs([client(store).get_experiment_by_name("m promotions").experiment_id])

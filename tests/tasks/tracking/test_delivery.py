@@ -18,7 +18,7 @@ import pytest
 from paddleship.errors import BadInput, Cancelled, GateFailed, PaddleshipError, Unavailable
 from paddleship.tracking import client as client_module
 from paddleship.tracking import run, sending, spool
-from paddleship.tracking.run import bury, deliver
+from paddleship.tracking.run import close_dead_runs, deliver
 from tests.tasks.tracking.helpers import children, client, runs
 
 REPOSITORY = Path(__file__).parents[3]
@@ -131,7 +131,7 @@ def test_who_ended_a_run_by_an_exception_is_told(start, store, error, expected):
 def test_a_run_of_a_living_process_is_never_buried_and_one_that_waits_for_mlflow_keeps_its_end(start, store, tmp_path):
     living, waiting = start(store), start("http://127.0.0.1:9")
     waiting.finish(GateFailed("x is 3"))
-    assert bury(tmp_path / "spool", tracking_uri=store) == []
+    assert close_dead_runs(tmp_path / "spool", tracking_uri=store) == []
     assert client(store).get_run(living.run_id).info.status == "RUNNING"
     (run_id,) = deliver(tmp_path / "spool", tracking_uri=store)
     assert ending(store, run_id) == ("FAILED", "GateFailed")
@@ -154,7 +154,7 @@ def test_a_run_that_was_killed_between_its_end_and_mlflow_gets_that_end_from_the
             tracker.finish(GateFailed("x is 3"))
     tracker._lock.lock.release()
     assert client(store).get_run(tracker.run_id).info.status == "RUNNING"
-    assert bury(tmp_path / "spool", tracking_uri=store) == [], "it was not killed before its end"
+    assert close_dead_runs(tmp_path / "spool", tracking_uri=store) == [], "it was not killed before its end"
     assert ending(store, tracker.run_id) == ("FAILED", "GateFailed")
     assert list((tmp_path / "spool").glob("*/run.json")) == []
 
@@ -165,7 +165,7 @@ def test_a_run_that_was_killed_while_it_was_created_is_one_run(start, store, tmp
         with pytest.raises(Dead):
             start(store)
     gc.collect()  # the lock of the dead one
-    (run_id,) = bury(tmp_path / "spool", tracking_uri=store)
+    (run_id,) = close_dead_runs(tmp_path / "spool", tracking_uri=store)
     assert ending(store, run_id) == ("KILLED", "Killed")
     experiments = [one.experiment_id for one in client(store).search_experiments()]
     assert [one.info.run_id for one in client(store).search_runs(experiments)] == [run_id]
@@ -179,8 +179,8 @@ def test_a_run_whose_process_was_killed_is_buried_in_another_pid_namespace_and_a
         "artifact_root='file://' + sys.argv[2], spool=Path(sys.argv[2]), tags={}); print(tracker.run_id, flush=True); time.sleep(600)"
     )
     closing = (
-        "import sys; from pathlib import Path; from paddleship.tracking.run import bury; "
-        "print(*bury(Path(sys.argv[2]), tracking_uri=sys.argv[1]))"
+        "import sys; from pathlib import Path; from paddleship.tracking.run import close_dead_runs; "
+        "print(*close_dead_runs(Path(sys.argv[2]), tracking_uri=sys.argv[1]))"
     )
     arguments = [store, str(tmp_path / "spool")]
     elsewhere = ["unshare", "--pid", "--fork", sys.executable, "-c", closing, *arguments]
