@@ -25,8 +25,8 @@ def require(values: Params, *keys: str) -> None:
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
     for key in keys:
         reference: str | None = reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values))
-        found = _file_of(reference) if reference and ":" in reference else None
-        if found is None or not found.is_relative_to(root) or any(part.endswith("-packages") for part in found.parts):
+        file = _file_of(reference) if reference and ":" in reference else None
+        if file is None or not file.is_relative_to(root) or any(part.endswith("-packages") for part in file.parts):
             continue
         if not file.is_relative_to(watched):
             raise BadInput(

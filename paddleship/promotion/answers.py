@@ -54,9 +54,9 @@ def record(server: Server, rows: Rows, pads: Mapping[str, float]) -> Recording:
     kept: Recording = []
     size = 0
     with closing(server.connect()) as client:
-        for question in single_rows(rows, client.metadata(), pads)[:_KEPT]:
+        for question in single_rows(rows, client.metadata(), pads)[:_MOST_RECORDED]:
             size += question.body_bytes
-            if kept and size > _KEPT_BYTES:
+            if kept and size > _MOST_RECORDED_BYTES:
                 break
             one = recorded(server, client, question)
             kept.append({"request": one["request"], "outputs": one["answer"]["outputs"]})

@@ -82,7 +82,7 @@ class Latency:
 def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: float) -> Latency:
     """Start the servers several times and ask them in turn, for about `seconds` of requests."""
     each_s = seconds / (STARTS * BLOCKS * len(NAMES))
-    found, progress = Race(), Progress("measuring latency", STARTS * BLOCKS, "blocks")
+    results, progress = Race(), Progress("measuring latency", STARTS * BLOCKS, "blocks")
     for start in range(STARTS):
         with servers() as connects:
             for name in NAMES:

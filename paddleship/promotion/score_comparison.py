@@ -99,8 +99,8 @@ def _by_shares(kind: TaskKind) -> bool:
     return kind.score.share_of_decisions and not kind.per_position
 
 
-def checks(found: Comparison, limits: Promote) -> list[Check]:
-    """The gates on score and decisions; one whose value could not be found refuses."""
+def checks(comparison: Comparison, limits: Promote) -> list[Check]:
+    """The gates on score and decisions; one whose value could not be comparison refuses."""
     made = []
     if limits.max_metric_drop is not None:
         high = comparison.drop.high if comparison.drop else None
@@ -113,7 +113,7 @@ def checks(found: Comparison, limits: Promote) -> list[Check]:
     return made
 
 
-def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
+def _scored(comparison: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
     """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
     before, after = (_stacked(kind, [_first(answer) for answer in outputs]) for outputs in (champion, challenger))
     if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
@@ -121,9 +121,11 @@ def _scored(found: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Ou
     if comparison.flips is None:
         distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
         indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
-        found = replace(found, examples=[_example(rows, index, rows.labels[index], before[index], after[index]) for index in indices])
+        comparison = replace(
+            comparison, examples=[_example(rows, index, rows.labels[index], before[index], after[index]) for index in indices]
+        )
     ours, theirs = (kind.score.rows(outputs, rows.labels) for outputs in (before, after))
-    return _with_scores(found, kind.score.of_rows, ours, theirs, rows.labels)
+    return _with_scores(comparison, kind.score.of_rows, ours, theirs, rows.labels)
 
 
 def _with_scores(
@@ -198,14 +200,14 @@ def _changed(
     indices = [index for index, changed in enumerate(flipped) if changed]
     if right[0] is not None and right[1] is not None:
         lost = right[1] - right[0]
-        places.sort(key=lambda place: lost[place])
+        indices.sort(key=lambda index: lost[index])
     named = bool(before) and before[0].dtype.kind == "U"
     examples = []
-    for place in places[:_EXAMPLES]:
-        label = np.asarray(rows.labels[place])
+    for index in indices[:_EXAMPLES]:
+        label = np.asarray(rows.labels[index])
         if named:
-            label = _named(kind, label, classes, positions[place] if kind.per_position else ())
-        examples.append(_example(rows, place, label, before[place], after[place]))
+            label = _named(kind, label, classes, positions[index] if kind.per_position else ())
+        examples.append(_example(rows, index, label, before[index], after[index]))
     return examples
 
 

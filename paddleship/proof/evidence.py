@@ -208,15 +208,19 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
         if not case.rows or not array.ndim or len(array) != len(case.rows):
             continue
         for row, values in zip(case.rows, array, strict=True):
-            if row not in found or found[row][0] < len(case.rows):
-                found[row] = (len(case.rows), values)
-    rows = sorted(found)
+            if row not in values_of_row or values_of_row[row][0] < len(case.rows):
+                values_of_row[row] = (len(case.rows), values)
+    rows = sorted(values_of_row)
     if not rows:
         return np.zeros(0), []
-    if len({found[row][1].shape for row in rows}) > 1:
+    if len({values_of_row[row][1].shape for row in rows}) > 1:
         padded = evidence.per_position and name in (None, next(iter(evidence.reference[0])))
-        return (positions.stack([found[row][1] for row in rows], found[rows[0]][1].dtype, pad=0), rows) if padded else (np.zeros(0), [])
-    return np.stack([found[row][1] for row in rows]), rows
+        return (
+            (positions.stack([values_of_row[row][1] for row in rows], values_of_row[rows[0]][1].dtype, pad=0), rows)
+            if padded
+            else (np.zeros(0), [])
+        )
+    return np.stack([values_of_row[row][1] for row in rows]), rows
 
 
 def _noise(evidence: Evidence, noisy: Sequence[list[Arrays]], *, floor: float, ceiling: float) -> dict[str, dict[str, Noise]]:

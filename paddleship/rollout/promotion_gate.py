@@ -150,11 +150,11 @@ def _compare(
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
     if not requests:
         return checks
-    found = score_comparison.compare(
+    comparison = score_comparison.compare(
         rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes, positions=positions
     )
-    metrics |= found.metrics()
-    facts |= {"examples": found.examples, "scores": found.scores()}
+    metrics |= comparison.metrics()
+    facts |= {"examples": comparison.examples, "scores": comparison.scores()}
 
     @contextmanager
     def servers() -> Iterator[Mapping[str, latency.Connect]]:

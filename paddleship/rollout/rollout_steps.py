@@ -268,14 +268,14 @@ def _departures(rollout: Rollout, identity: str) -> list[str]:
         raise Unavailable(
             f"the image {rollout.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
         )
-    with image.sandbox(place.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
+    with image.sandbox(rollout.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name)
         try:
             image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
             with closing(server.connect()) as client:
                 held = client.metadata().get("parameters", {}).get("candidate_digest")
-            if held != place.shipped.candidate_digest:
+            if held != rollout.shipped.candidate_digest:
                 return [f"the server holds the candidate {str(held)[:12]}"]
-            return answers.departures(server, place.recording)
+            return answers.departures(server, rollout.recording)
         except (image_test.NotReadyError, ServerError) as obstacle:
             return [str(obstacle)]

@@ -78,7 +78,7 @@ class Observer:
         """numpy's `datetime64` is a type, whose calls no profile shows: what counts is the word in the function that runs."""
         if "datetime64" not in frame.f_code.co_names:
             return
-        words = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
+        texts = {constant for constant in frame.f_code.co_consts if isinstance(constant, str)} & {"now", "today"}
         for instruction in dis.get_instructions(frame.f_code):
             if instruction.argval == "datetime64" and texts and instruction.positions is not None:
                 self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(texts)!r})", frame, line=instruction.positions.lineno)

@@ -83,7 +83,7 @@ def _imports(frame: FrameType) -> bool:
     return "importlib" in module and not asked
 
 
-def words_of(frame: FrameType) -> tuple[str, ...]:
+def string_constants(frame: FrameType) -> tuple[str, ...]:
     """The short strings in a function, which may be values that it compares with."""
     texts: list[str] = []
     for constant in frame.f_code.co_consts:
