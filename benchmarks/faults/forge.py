@@ -16,7 +16,7 @@ from benchmarks.faults.models import FLOAT32_ONLY
 from benchmarks.faults.small import SMALL, Small
 from paddleship.config.sections.verify import Verify
 from paddleship.model.eager import SourceModel
-from paddleship.proof import invariance, invariance_checks, proving
+from paddleship.proof import answering, invariance, invariance_checks, proving
 from paddleship.proof.answering import AnswerWorker, ModelUnderTest
 from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
@@ -166,9 +166,10 @@ class Forge:
 
 def _question(evidence: Evidence, runtime: Any, *, exact: bool, concurrent: bool) -> tuple[Judgement, list[Arrays]]:
     """The gate's judgement of one runtime, and its answers; in this process, to save time."""
-    answers: list[Arrays] = []
     model_under_test = ModelUnderTest(lambda: runtime, (), share=NoInferenceThread if concurrent else inference_thread)
-    return proving.question(InProcessWorker(AnswerWorker(model_under_test)), evidence, answers, exact=exact, settings=SETTINGS), answers
+    worker = InProcessWorker(AnswerWorker(model_under_test))
+    answered = answering.ask("", worker, evidence.cases)
+    return proving.judge(worker, evidence, answered, exact=exact, settings=SETTINGS), answered.answers
 
 
 def allclose_refuses(pair: tuple[Arrays, Arrays]) -> bool:

@@ -122,14 +122,21 @@ class Queue:
             return error
 
 
-def ask(name: str, child: Caller, cases: Sequence[Case], *, took: list[float] | None = None) -> list[Any]:
-    """Ask a child all cases; appends the seconds of each to `took`."""
+@dataclass(frozen=True)
+class Answered:
+    """The answers to all cases, or what the child returns in place of one, and the seconds that each took."""
+
+    answers: list[Any]
+    seconds: list[float]
+
+
+def ask(name: str, child: Caller, cases: Sequence[Case]) -> Answered:
+    """Ask a child all cases."""
     progress = Progress(f"{name}: answering", len(cases), "batches")
-    answers = []
+    answered = Answered([], [])
     for case in cases:
         began = time.monotonic()
-        answers.append(child.call("run", case.inputs))
-        if took is not None:
-            took.append(time.monotonic() - began)
+        answered.answers.append(child.call("run", case.inputs))
+        answered.seconds.append(time.monotonic() - began)
         progress.advance()
-    return answers
+    return answered

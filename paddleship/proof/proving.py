@@ -19,7 +19,7 @@ from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import controls, exercise, finiteness, invariance, invariance_checks, parity, reference
-from paddleship.proof.answering import Caller, ModelUnderTest, Queue, ask
+from paddleship.proof.answering import Answered, Caller, ModelUnderTest, Queue, ask
 from paddleship.proof.cases.inputs import Case
 from paddleship.proof.cases.searching import Search
 from paddleship.proof.controls import Control
@@ -156,47 +156,47 @@ def _examine(
     name: str, model_under_test: ModelUnderTest, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify
 ) -> tuple[Judgement, list[Arrays] | None]:
     """Ask one model under test everything, and judge."""
-    given: list[Arrays] = []
     if isinstance(child, BadInput):
         return unanswered(str(child)), None
+    answers = None
     try:
         with child:
+            answered = ask(name, child, evidence.cases)
+            answers = answered.answers
             precision, exact = model_under_test.precision, model_under_test.exact
-            return question(child, evidence, given, name=name, precision=precision, exact=exact, settings=settings), given
+            return judge(child, evidence, answered, precision=precision, exact=exact, settings=settings), answers
     except BadInput as error:
-        return unanswered(str(error)), given if len(given) == len(evidence.cases) else None
+        return unanswered(str(error)), answers
 
 
-def question(
+def judge(
     model_under_test: Caller,
     evidence: Evidence,
-    given: list[Arrays],
+    answered: Answered,
     *,
-    name: str = "",
     precision: str = "float32",
     exact: bool = False,
     settings: Verify,
 ) -> Judgement:
-    """Ask a model under test all cases, some of them again and with concurrent callers; appends its answers to `given`.
+    """Judge the answers to all cases, and ask some of the cases again and with concurrent callers.
 
     `model_under_test` calls an AnswerWorker, in this process or in another.
     """
-    took: list[float] = []
-    given += ask(name, model_under_test, evidence.cases, took=took)
-    indices = invariance.affordable(evidence, invariance.sample(evidence), took, times=1 + settings.threads)
+    answers = answered.answers
+    indices = invariance.affordable(evidence, invariance.sample(evidence), answered.seconds, times=1 + settings.threads)
     again = {index: model_under_test.call("run", evidence.cases[index].inputs) for index in reversed(indices)}
     concurrent = model_under_test.call("together", [evidence.cases[index].inputs for index in indices], settings.threads)
-    judgement = parity.judge(evidence, given, limits=settings, precision=precision)
+    judgement = parity.judge(evidence, answers, limits=settings, precision=precision)
     if not judgement.metrics:
         return judgement
-    expected = [given[index] for index in indices]
+    expected = [answers[index] for index in indices]
     repeat = invariance.change(evidence, indices, expected, [again[index] for index in indices])
     threads = max(invariance.change(evidence, indices, expected, got) for got in concurrent)
-    batch = invariance.batch_variance(evidence, given, noise_limit=settings.noise_limit)
+    batch = invariance.batch_variance(evidence, answers, noise_limit=settings.noise_limit)
     changes = {"repeat_ratio": repeat, "threads_ratio": threads, "batch_ratio": batch}
     judgement = invariance_checks.add(judgement, changes, invariance_checks.limits(judgement, settings, precision=precision))
     judgement = replace(judgement, metrics={**judgement.metrics, "cases_repeated": len(indices)})
-    return invariance_checks.hold_to_eager(judgement, evidence, given, settings=settings) if exact else judgement
+    return invariance_checks.hold_to_eager(judgement, evidence, answers, settings=settings) if exact else judgement
 
 
 def _say_outcome(name: str, judgement: Judgement, say: Say, *, precision: str = "float32", sound: bool = True) -> None:

@@ -274,7 +274,7 @@ def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case
     """The answers of `to_static` in memory, or the error message."""
     try:
         with _form(eager, child, "static") as static:
-            answers = answering.ask(TO_STATIC, static, cases)
+            answers = answering.ask(TO_STATIC, static, cases).answers
     except BadInput as error:
         return str(error)
     return next((answer for answer in answers if isinstance(answer, str)), None) or [
