@@ -247,12 +247,13 @@ def _text_of(client: Any, identity: str, path: str) -> str:
 
 @contextmanager
 def _tidied(client: Any) -> Iterator[None]:
-    """Remove the images of this bench, those based on others first."""
+    """Take the tags from the images of this bench, which removes those that no other image is based on."""
     try:
         yield
     finally:
         for found in sorted(client.images.list(name=REPOSITORY), key=lambda one: str(one.attrs["Created"]), reverse=True):
-            client.images.remove(found.id, force=True)
+            for tag in found.tags:
+                client.images.remove(tag, force=True)
 
 
 def main() -> None:

@@ -210,7 +210,7 @@ def test_its_image_has_the_kind_and_answers_as_eager_does(packaged, run, engine)
     identity = json.loads((packaged / "image.json").read_text(encoding="utf-8"))["image_id"]
     listing = "from paddleship.shipped.computing.preprocess import registry; print(*registry.found())"
     inside = engine.containers.run(identity, ["-c", listing], entrypoint="python", remove=True, network_disabled=True).decode()
-    assert inside.split() == ["characters", "numbers", "tags", "tensors"]
+    assert inside.split() == ["categories", "characters", "numbers", "tags", "tensors"]
     done = run(packaged, "accept")
     assert done.returncode == 0, done.stdout + done.stderr
     release = json.loads((packaged / "release.json").read_text(encoding="utf-8"))
