@@ -52,6 +52,6 @@ class Train(Section):
     accumulate: Positive = Field(1, description="batches whose gradients are averaged for one step")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimizer; 0: none")
     best: Literal["loss", "score"] = Field("loss", description="what is best on the validation rows in the epoch whose weights are kept")
-    patience: Positive = Field(3, description="epochs without a better one before training stops")
+    patience: Positive = Field(3, description="epochs without a better loss or score before training stops")
     min_score: Annotated[float, Field(le=1)] | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
