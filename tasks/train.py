@@ -96,7 +96,7 @@ def train(params: Params) -> Report:
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
+        findings=[*findings, *obtained.findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
         facts=_history(obtained),
     )
 

@@ -59,7 +59,7 @@ def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
     raw = Path(data.raw)
     if not raw.exists():
         raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
-    reader: Callable[..., Iterable[Mapping[str, Any]]] = tables.reader(data.reader, text) or resolve(
+    reader: Callable[..., Iterable[Mapping[str, Any]]] = tables.reader(data.reader, text, (*data.inputs, data.label)) or resolve(
         data.reader, key="data.reader", error=DataError
     )
     rows: list[dict[str, Any]] = []

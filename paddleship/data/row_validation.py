@@ -20,7 +20,7 @@ import numpy as np
 
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
-from paddleship.data import input_encoders
+from paddleship.data import input_encoders, tables
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import RequestError
@@ -72,9 +72,11 @@ class RowValidator:
 
     @property
     def text_columns(self) -> set[str]:
-        """The columns whose values are text: those that an input of text is made from, and labels that are names of classes."""
-        text = {name for name, readers in self._reading.items() if any(one.request.dtype == "str" for one in readers)}
-        return text | ({self._data.label} if self._data.classes else set())
+        """The columns of a table that stay text: those that an input of text or no input is made from, and labels if a class is called as
+        a number is written.
+        """
+        text = {name for name, readers in self._reading.items() if not readers or any(one.request.dtype == "str" for one in readers)}
+        return text | ({self._data.label} if any(map(tables.is_number, self._data.classes)) else set())
 
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""

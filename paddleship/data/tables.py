@@ -14,19 +14,28 @@ from typing import Any
 from paddleship.errors import DataError
 
 Rows = Iterator[dict[str, Any]]
-_WHOLE, _REAL = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_WHOLE, _REAL = re.compile(r"[+-]?[0-9]+"), re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_OPTIONS: dict[str, tuple[str, ...]] = {"csv": ("delimiter", "encoding", "vectors", "lists"), "jsonl": ("encoding",), "parquet": ()}
 
 
-def reader(name: str, text: Collection[str]) -> Callable[..., Rows] | None:
-    """The reader of this name; None if it is no name of one. The cells of columns in `text` stay text."""
+def reader(name: str, text: Collection[str], needed: Collection[str]) -> Callable[..., Rows] | None:
+    """The reader of this name; None if it is no name of one. The cells of columns in `text` stay text; those in `needed` must be there."""
     if name == "csv":
         csv.field_size_limit(sys.maxsize)
-        return partial(_each_file, partial(_csv, text=frozenset(text)), "*.csv")
-    return {"jsonl": partial(_each_file, _jsonl, "*.jsonl"), "parquet": partial(_each_file, _parquet, "*.parquet")}.get(name)
+        return partial(_each_file, "csv", partial(_csv, text=frozenset(text), needed=tuple(needed)))
+    return {"jsonl": partial(_each_file, "jsonl", _jsonl), "parquet": partial(_each_file, "parquet", _parquet)}.get(name)
 
 
-def _each_file(read: Callable[..., Rows], pattern: str, raw: Path, **options: Any) -> Rows:
-    for path in [raw] if raw.is_file() else sorted(raw.glob(pattern)):
+def is_number(text: str) -> bool:
+    """Whether a cell is written as a number."""
+    return bool(_WHOLE.fullmatch(text.strip()) or _REAL.fullmatch(text.strip()))
+
+
+def _each_file(form: str, read: Callable[..., Rows], raw: Path, **options: Any) -> Rows:
+    if strange := sorted(options.keys() - set(_OPTIONS[form])):
+        known = ", ".join(_OPTIONS[form]) or "none"
+        raise DataError(f"data.kwargs has {strange[0]!r}, which the reader {form} does not know (known: {known}): correct or remove it")
+    for path in [raw] if raw.is_file() else sorted(path for path in raw.iterdir() if path.suffix.lower() == f".{form}"):
         yield from read(path, **options)
 
 
@@ -34,6 +43,7 @@ def _csv(
     path: Path,
     *,
     text: frozenset[str],
+    needed: tuple[str, ...],
     delimiter: str = ",",
     encoding: str = "utf-8-sig",
     vectors: Mapping[str, Sequence[str]] | None = None,
@@ -44,28 +54,67 @@ def _csv(
     `vectors` makes one column of several, as in {x: [x0, x1]}; a row in which one of them is empty lacks it. `lists` names columns whose
     cells are lists, with the separator.
     """
+    joined, split = _mapping("vectors", vectors), _mapping("lists", lists)
     with path.open(newline="", encoding=encoding) as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
-        header = next(lines, [])
-        if twice := {name for name in header if header.count(name) > 1}:
-            raise DataError(f"{str(path)!r} has two columns called {min(twice)!r}: rename one")
-        if strange := [name for names in (vectors or {}).values() for name in names if name not in header]:
-            raise DataError(f"data.kwargs.vectors names the column {strange[0]!r}, and {str(path)!r} has {', '.join(header)}: correct it")
-        for cells in lines:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                where = f"line {lines.line_num} of {str(path)!r}"
-                advice = "correct the line, or set delimiter in data.kwargs"
-                raise DataError(f"{where} has {len(cells)} cells, and the header {len(header)}: {advice}")
-            row: dict[str, Any] = {}
-            for name, cell in zip(header, cells, strict=True):
-                read = _text if name in text else _number
-                separator = (lists or {}).get(name)
-                row[name] = read(cell) if separator is None else [read(part.strip()) for part in cell.split(separator) if part.strip()]
-            for name, parts in (vectors or {}).items():
-                row[name] = None if any(row[part] is None for part in parts) else [row[part] for part in parts]
-            yield row
+        try:
+            header = next(lines, [])
+            _check_header(path, header, joined, split, needed)
+            for cells in lines:
+                if cells:
+                    where = f"line {lines.line_num} of {str(path)!r}"
+                    yield _row(header, cells, where, text=text, joined=joined, split=split)
+        except csv.Error as error:
+            raise DataError(f"line {lines.line_num} of {str(path)!r} is no CSV ({error}): correct the line") from None
+
+
+def _mapping(key: str, value: Any) -> Mapping[str, Any]:
+    if value is not None and not isinstance(value, Mapping):
+        raise DataError(f"data.kwargs.{key} must be a mapping of columns (got {value!r:.60}): write {key}: {{COLUMN: …}}")
+    return value or {}
+
+
+def _check_header(
+    path: Path, header: Sequence[str], joined: Mapping[str, Sequence[str]], split: Mapping[str, str], needed: Sequence[str]
+) -> None:
+    has = f"{str(path)!r} has {', '.join(header) or 'no header'}"
+    if twice := {name for name in (*header, *joined) if (*header, *joined).count(name) > 1}:
+        raise DataError(f"{str(path)!r} has two columns called {min(twice)!r}, those of vectors included: rename one")
+    named = [("vectors", part) for parts in joined.values() for part in parts] + [("lists", name) for name in split]
+    if strange := [(key, name) for key, name in named if name not in header]:
+        key, name = strange[0]
+        raise DataError(f"data.kwargs.{key} names the column {name!r}, and {has}: correct it")
+    if absent := [name for name in needed if name not in header and name not in joined]:
+        advice = "correct data.inputs, data.label or the header, or set delimiter in data.kwargs"
+        raise DataError(f"there is no column {absent[0]!r}: {has}; {advice}")
+
+
+def _row(
+    header: Sequence[str],
+    cells: Sequence[str],
+    where: str,
+    *,
+    text: frozenset[str],
+    joined: Mapping[str, Sequence[str]],
+    split: Mapping[str, str],
+) -> dict[str, Any]:
+    if len(cells) != len(header):
+        advice = "correct the line, or set delimiter in data.kwargs"
+        raise DataError(f"{where} has {len(cells)} cells, and the header {len(header)}: {advice}")
+    row: dict[str, Any] = {}
+    for name, cell in zip(header, cells, strict=True):
+        read = _text if name in text else _number
+        row[name] = [read(part) for part in _parts(name, cell, split[name], where)] if name in split else read(cell)
+    for name, parts in joined.items():
+        row[name] = None if any(row[part] is None for part in parts) else [row[part] for part in parts]
+    return row
+
+
+def _parts(name: str, cell: str, separator: str, where: str) -> list[str]:
+    parts = [part.strip() for part in cell.split(separator)] if cell.strip() else []
+    if "" in parts:
+        raise DataError(f"{where} has an empty part in the column {name!r} ({cell[:60]!r}): remove the separator, or write what is missing")
+    return parts
 
 
 def _text(cell: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -19,9 +20,8 @@ from paddleship.config.params import Params
 from paddleship.config.sections.train import OwnTrainer
 from paddleship.errors import ModelError
 from paddleship.model.checkpoint_import import files
-from paddleship.model.checkpoint_import.matching import match
+from paddleship.model.checkpoint_import.applying import apply
 from paddleship.model.weight_source import Obtained, Setup
-from paddleship.shipped.computing import layers
 from paddleship.shipped.computing.references import explain, resolve, user_line
 
 _TERMINATED = 143
@@ -87,6 +87,7 @@ class Own:
         for other in setup.folder.parent.iterdir():
             if other != setup.folder:  # of other data, code or params
                 shutil.rmtree(other)
+        setup.layer.train()
         with _stop_at_sigterm() as stop:
             job = Job(setup.layer, setup.params, Path(setup.params.paths.prepared), setup.folder, stop, setup)
             try:
@@ -99,36 +100,42 @@ class Own:
         if stop.is_set():
             print(f"stopped: {name} was asked to end; the next run gives it {str(setup.folder)!r} again")
             sys.exit(_TERMINATED)
+        if job.layer is not setup.layer:
+            raise ModelError(f"the trainer {name!r} replaced job.layer: train that layer in place, or return the weights as a state dict")
         _set(setup.layer, result, name)
         metrics = {"epochs": len(job.history)} if job.history else {}
         return Obtained([], origin=name, advice=_ADVICE, facts={"trainer": name}, metrics=metrics, history=job.history)
 
 
 def _set(layer: Any, result: Any, name: str) -> None:
-    """Set the weights of the layer to what the function returned; None leaves those that it has."""
-    if result is None:
-        return
+    """Set the weights of the layer to what the function returned; None leaves those that it has, which are checked."""
+    path = f"what {name} returned"
     if isinstance(result, str | Path):
         tree, path = files.read(Path(result)), str(result)
-    elif isinstance(result, Mapping):
-        tree, path = (
-            {key: np.asarray(value.numpy() if hasattr(value, "numpy") else value) for key, value in result.items()},
-            f"what {name} returned",
-        )
+    elif result is None or isinstance(result, Mapping):
+        weights = layer.state_dict() if result is None else result
+        tree = {key: np.asarray(value.numpy() if hasattr(value, "numpy") else value) for key, value in weights.items()}
     else:
         raise ModelError(f"the trainer {name!r} returned {type(result).__name__}: return None, the path of a checkpoint, or a state dict")
-    own = {key: np.asarray(tensor.numpy()) for key, tensor in layer.state_dict().items()}
-    layers.fill(layer, match(tree, own, path=path, key=None).weights)
+    apply(layer, tree, origin=path)
 
 
 @contextmanager
 def _stop_at_sigterm() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, in place of ending the process."""
-    stop = threading.Event()
+    """An event that SIGTERM sets, in place of ending the process. It ends processes that the trainer forks."""
+    stop, trainer = threading.Event(), os.getpid()
+
+    def end(number: int, _: Any) -> None:
+        if os.getpid() == trainer:
+            stop.set()
+        else:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    before = signal.signal(signal.SIGTERM, end)
     try:
         yield stop
     finally:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from paddleship.config.params import Params
 from paddleship.model.training import OnEpoch, Split, Task
+from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.preprocess import Preprocess
@@ -48,6 +49,7 @@ class Obtained:
     facts: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, float | int] = field(default_factory=dict)
     history: Sequence[Mapping[str, float]] = ()
+    findings: Sequence[Finding] = ()
 
 
 class WeightSource(Protocol):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from paddleship.config.sections.section import Positive, Reference, Section
+from paddleship.config.validation_errors import whole
 
 
 class CheckpointFile(Section):
@@ -49,9 +50,15 @@ class Train(Section):
     schedule: Literal["constant", "cosine", "linear"] = Field("constant", description="course of the step size; the others end at 0")
     warmup_epochs: Annotated[float, Field(ge=0)] = Field(0, description="epochs in which the step size rises from 0")
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(None, description="largest norm of all gradients together; null: any")
-    accumulate: Positive = Field(1, description="batches whose gradients are averaged for one step")
+    accumulate: Positive = Field(1, description="batches for one step; each counts as 1 / accumulate of it")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimizer; 0: none")
     best: Literal["loss", "score"] = Field("loss", description="what is best on the validation rows in the epoch whose weights are kept")
     patience: Positive = Field(3, description="epochs without a better loss or score before training stops")
     min_score: Annotated[float, Field(le=1)] | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
+
+    @model_validator(mode="after")
+    def _time_after_warmup(self) -> Train:
+        if self.warmup_epochs >= self.epochs:
+            raise whole(f"warmup_epochs must be below epochs (got {self.warmup_epochs:g} and {self.epochs}): lower it, or raise epochs")
+        return self

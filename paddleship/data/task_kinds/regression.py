@@ -13,6 +13,7 @@ from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import skill
 from paddleship.data.task_kinds.registration import Labels, Score, TaskKind
 from paddleship.reports.finding import Finding
+from paddleship.shipped.computing.preprocess.tensors import UNUSUAL
 from paddleship.shipped.computing.task_kinds.registration import Array
 from paddleship.shipped.computing.task_kinds.regression import DECISION
 
@@ -30,6 +31,8 @@ class NumberLabels:
         """The label of row `number`. Raises RowFault."""
         held = partial(where, number, self._column, value)
         try:
+            if isinstance(value, str) and UNUSUAL.search(value):
+                raise ValueError(value)
             with np.errstate(over="ignore"):  # values that do not fit are refused below
                 array = np.asarray(value, np.float32)
         except (TypeError, ValueError, OverflowError):

@@ -15,6 +15,7 @@ from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.layers import WEIGHTS
 
 _FACTS = "checkpoint.json"
+_LONGEST = 200  # characters of a reason
 _DTYPES = {f"{kind}{bits}": f"{kind.lower()}{bits // 8}" for kind in "FIU" for bits in (8, 16, 32, 64)} | {"BOOL": "?", "BF16": "u2"}
 _PYTORCH = "was written by PyTorch, whose Linear layers keep their weights transposed: convert it to Paddle's state_dict first"
 
@@ -34,7 +35,23 @@ def digest(path: Path, root: Path = Path()) -> str:
 
 
 def read(path: Path) -> Any:
-    """The arrays by name, with whatever else the file holds; bfloat16 is an array of uint16, as in Paddle's files. Raises ModelError."""
+    """The arrays by name, with whatever else the file holds; bfloat16 of Paddle's files is an array of uint16. Raises ModelError."""
+    try:
+        return _read(path)
+    except (OSError, ValueError, AttributeError) as error:
+        reason = "it does not exist" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())[:_LONGEST]
+        raise ModelError(f"the checkpoint {str(path)!r} cannot be read ({reason}): correct the path, or copy it again") from None
+
+
+def framework(path: Path) -> str:
+    """The framework that a safetensors file names as its writer; empty if it names none."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        metadata = json.loads(file.read(length)).get("__metadata__") or {}
+    return str(metadata.get("format", ""))
+
+
+def _read(path: Path) -> Any:
     if path.is_dir():
         if json.loads((path / _FACTS).read_text(encoding="utf-8")).get("weights_sha256") != sha256(path / WEIGHTS):
             raise ModelError(f"{str(path)!r} changed since it was written: {WEIGHTS} has another hash than {_FACTS} names; copy both again")
@@ -43,19 +60,17 @@ def read(path: Path) -> Any:
         return _safetensors(path)
     if path.suffix in (".pdparams", ".pdopt", ".pdckpt"):
         return pickled.read(path)
-    raise ModelError(f"train.source.checkpoint is {str(path)!r}: name a .pdparams, a .safetensors, or a folder that `train` wrote")
+    raise ModelError(f"the checkpoint is {str(path)!r}: name a .pdparams, a .safetensors, or a folder that `train` wrote")
 
 
 def _safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
     from safetensors import SafetensorError, deserialize
 
-    content = path.read_bytes()
     try:
-        tensors = deserialize(content)  # type: ignore[no-untyped-call]
+        tensors = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except SafetensorError as error:
         raise ModelError(f"{str(path)!r} is no file of safetensors, or it is incomplete ({error}): copy it again") from None
-    length = int.from_bytes(content[:8], "little")
-    if json.loads(content[8 : 8 + length]).get("__metadata__", {}).get("format") == "pt":
+    if framework(path) == "pt":
         raise ModelError(f"{str(path)!r} {_PYTORCH}")
     return {name: _numbers(path, name, kept) for name, kept in tensors}
 
@@ -63,4 +78,7 @@ def _safetensors(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 def _numbers(path: Path, name: str, kept: Any) -> np.ndarray[Any, Any]:
     if kept["dtype"] not in _DTYPES:
         raise ModelError(f"{str(path)!r} holds {name!r} as {kept['dtype']}, and float, integer and bool weights are read: save those")
-    return np.frombuffer(kept["data"], _DTYPES[kept["dtype"]]).reshape(kept["shape"])
+    numbers = np.frombuffer(kept["data"], _DTYPES[kept["dtype"]]).reshape(kept["shape"])
+    if kept["dtype"] == "BF16":
+        return (numbers.astype(np.uint32) << 16).view(np.float32)
+    return numbers.astype(np.uint32) if kept["dtype"] == "U16" else numbers  # uint16 means bfloat16 in Paddle's files

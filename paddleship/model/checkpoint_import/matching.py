@@ -13,7 +13,7 @@ from paddleship.errors import ModelError
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 _NAMES_OF_PARAMETERS = "StructuredToParameterName@@"
-_DEEPEST, _LISTED = 5, 3
+_DEEPEST, _LISTED, _LONGEST = 5, 3, 200
 _BFLOAT16 = np.dtype(np.uint16)  # how Paddle's files hold it
 
 
@@ -27,13 +27,16 @@ class Match:
 
 def match(tree: Any, own: Arrays, *, path: str, key: str | None) -> Match:
     """The weights for a model whose own weights are `own`. Raises ModelError, with the names that differ."""
-    sets = {where: arrays for where, arrays in _sets(tree) if key is None or where == key}
+    every = list(_sets(tree))
+    if len({where for where, _ in every}) < len(every):
+        raise ModelError(f"{path!r} holds two sets of weights under one key: save the state_dict alone")
+    sets = {where: arrays for where, arrays in every if key is None or where == key}
     if not sets:
-        available = ", ".join(repr(where) for where, _ in _sets(tree) if where) or "none"
+        available = _list([where for where, _ in every if where]) or "none"
         raise ModelError(f"{path!r} holds no weights{f' at the key {key!r}' if key else ''} (keys that hold some: {available})")
     fitting = {where: names for where, arrays in sets.items() if (names := _names(arrays, own)) is not None}
     if len(fitting) > 1:
-        keys = ", ".join(repr(where) for where in fitting)
+        keys = _list(list(fitting))
         raise ModelError(f"{path!r} holds several sets of weights for this model ({keys}): name one with train.source.key")
     if not fitting:
         raise ModelError(f"{path!r} does not fit the model: {_differences(sets, own)}")
@@ -62,7 +65,7 @@ def _names(arrays: Arrays, own: Arrays) -> dict[str, str] | None:
     for name in arrays:
         if name.endswith(f".{first}"):
             names = {mine: f"{name.removesuffix(first)}{mine}" for mine in own}
-        elif first.endswith(f".{name}"):
+        elif first.endswith(f".{name}") and all(mine.startswith(first.removesuffix(name)) for mine in own):
             names = {mine: mine.removeprefix(first.removesuffix(name)) for mine in own}
         else:
             continue
@@ -99,9 +102,12 @@ def _is_bfloat16(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> boo
 
 
 def _castable(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> bool:
-    """Whether a cast keeps the values: between floats it may round, and between integers it may not."""
-    if _is_bfloat16(array, mine) or (array.dtype.kind == "f" and mine.dtype.kind == "f"):
+    """Whether a cast keeps the values: between floats it may round but not overflow, and between integers it may do neither."""
+    if _is_bfloat16(array, mine):
         return True
+    if array.dtype.kind == "f" and mine.dtype.kind == "f":
+        with np.errstate(over="ignore"):
+            return bool(np.array_equal(np.isfinite(array), np.isfinite(array.astype(mine.dtype))))
     if array.dtype.kind not in "iu" or mine.dtype.kind not in "iu":
         return bool(array.dtype == mine.dtype)
     return bool(np.all(array.astype(mine.dtype).astype(object) == array.astype(object)))
@@ -139,4 +145,6 @@ def _nearest(name: str, others: Sequence[str]) -> str:
 
 
 def _list(items: Sequence[str]) -> str:
-    return ", ".join(items[:_LISTED]) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")
+    """The first items, each in quotes, on one line and not too long."""
+    shown = [repr(item if len(item) <= _LONGEST else f"{item[:_LONGEST]}…") for item in items[:_LISTED]]
+    return ", ".join(shown) + (f" and {len(items) - _LISTED} more" if len(items) > _LISTED else "")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 import pickle
+import pickletools
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ import numpy as np
 from paddleship.errors import ModelError
 
 _NUMBERS = re.compile(r"[?fiu]\d*|b1")
+_OBJECTS = frozenset({"EXT1", "EXT2", "EXT4", "OBJ", "INST", "NEWOBJ_EX", "PERSID", "BINPERSID"})
+_MEMOS = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "GET", "BINGET", "LONG_BINGET"})
+_DEEPEST = 100  # tuples of one element in each other
+_DAMAGE = (
+    pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError,
+    MemoryError, BufferError,
+)  # fmt: skip
 _SLICES = "UnpackBigParamInfor@@"  # how arrays of more than 4 GB are kept: {name: {"OriginShape": …, "slices": names of flat arrays}}
 
 
@@ -29,12 +36,28 @@ def read(path: Path) -> Any:
     """
     try:
         with path.open("rb") as file:
-            return _plain(_Reader(file, encoding="latin1").load())
+            _require_tame(file, path.stat().st_size)
+            file.seek(0)
+            return _plain(_Reader(file, encoding="latin1").load(), {})
     except _Refused as refused:
         raise ModelError(f"{str(path)!r} {refused}") from None
-    except (pickle.UnpicklingError, EOFError, IndexError, KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except _DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ModelError(f"{str(path)!r} is no file that paddle.save wrote, or it is incomplete ({reason}): copy it again") from None
+
+
+def _require_tame(file: Any, size: int) -> None:
+    """Raise _Refused for what no writer of weights uses and what can exhaust or crash the reader: objects, far memos, deep tuples."""
+    if file.read(2) == b"PK":
+        raise _Refused("is a zip file, as PyTorch writes it: convert it to Paddle's state_dict first")
+    file.seek(0)
+    deep = 0
+    for operation, argument, position in pickletools.genops(file):
+        deep = deep + 1 if operation.name == "TUPLE1" else 0
+        if operation.name in _OBJECTS or deep > _DEEPEST:
+            raise _Refused(f"holds {operation.name} at byte {position}, which no file of weights needs: do not trust it")
+        if operation.name in _MEMOS and int(str(argument)) > size:
+            raise _Refused(f"names an object that it cannot hold, at byte {position}: do not trust it")
 
 
 class _Refused(Exception):
@@ -75,8 +98,11 @@ def _array(content: Any, dtype: Any, shape: Any, order: str) -> np.ndarray[Any, 
     return numbers.astype(dtype.value.newbyteorder("="), copy=False)
 
 
-def _from_buffer(content: Any, dtype: Any, shape: Any, order: Any) -> np.ndarray[Any, Any]:
-    return _array(content, dtype, shape, str(order))
+def _from_buffer(content: Any, dtype: Any, shape: Any, order: Any, axes: Any = None) -> np.ndarray[Any, Any]:
+    """`axes`: the order of the axes in `content`, for an array that is neither by rows nor by columns."""
+    if axes is None:
+        return _array(content, dtype, shape, str(order))
+    return _array(content, dtype, shape, "C").transpose(np.argsort(axes))
 
 
 def _scalar(dtype: Any, content: Any) -> Any:
@@ -90,14 +116,15 @@ def _new_array(*_: Any) -> _Array:
 def _dense_tensor(expression: Any, names: Any) -> Any:
     """Older files have `eval("data", {"data": array})` for a tensor."""
     if expression != "data" or not isinstance(names, dict) or set(names) != {"data"}:
-        raise _Refused(f"asks Python to run {str(expression)[:60]!r}, and nothing in a file of weights is run: do not trust it")
+        code = expression[:60] if isinstance(expression, str) else type(expression).__name__
+        raise _Refused(f"asks Python to run {code!r}, and nothing in a file of weights is run: do not trust it")
     return names["data"]
 
 
 def _encode(text: str, encoding: str) -> bytes:
     """Older pickles hold bytes as text."""
     if encoding != "latin1":
-        raise ValueError(f"bytes in {encoding!r}")
+        raise ValueError("bytes in another encoding than latin1")
     return text.encode("latin1")
 
 
@@ -105,7 +132,7 @@ _KNOWN: dict[tuple[str, str], Callable[..., Any]] = {
     ("builtins", "eval"): _dense_tensor,
     ("builtins", "tuple"): tuple,
     ("builtins", "bytes"): lambda: b"",  # without bytes, which older pickles write so
-    ("collections", "OrderedDict"): OrderedDict,
+    ("collections", "OrderedDict"): dict,
     ("_codecs", "encode"): _encode,
     ("numpy", "ndarray"): _new_array,
     ("numpy", "dtype"): _Dtype,
@@ -124,22 +151,30 @@ class _Reader(pickle.Unpickler):
         if (module, name) not in _KNOWN:
             advice = "if you trust its author, load it where it was made, and save the state_dict of the model alone"
             raise _Refused(f"names {module}.{name}, and only numbers and containers are read, so nothing of it was run: {advice}")
-        return _KNOWN[module, name]
+        known = _KNOWN[module, name]
+        return lambda *arguments: known(*arguments)  # of its own, so that what the file sets on it is lost
 
 
-def _plain(value: Any) -> Any:
-    """The value with real arrays; a big array is put together from its slices."""
+def _plain(value: Any, done: dict[int, Any]) -> Any:
+    """The value with real arrays; a big array is put together from its slices. `done` has the containers that were seen, by id."""
     if isinstance(value, _Array):
         return value.value
+    if id(value) in done:
+        return done[id(value)]
     if isinstance(value, Mapping):
-        known = {name: _plain(part) for name, part in value.items()}
+        known = done[id(value)] = {name: _plain(part, done) for name, part in value.items()}
         for name, kept in known.pop(_SLICES, {}).items():
             known[name] = np.concatenate([known.pop(part).ravel() for part in kept["slices"]]).reshape(kept["OriginShape"])
         return known
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], _Array | np.ndarray):
-        return _plain(value[1])
-    return [_plain(part) for part in value] if isinstance(value, list | tuple) else value
+        return _plain(value[1], done)
+    if isinstance(value, list | tuple):
+        done[id(value)] = [_plain(part, done) for part in value]
+        return done[id(value)]
+    return value
 
 
 def _text(value: Any) -> str:
-    return value.decode("latin1") if isinstance(value, bytes) else str(value)
+    if not isinstance(value, str | bytes):
+        raise ValueError(f"a {type(value).__name__} in place of text")
+    return value.decode("latin1") if isinstance(value, bytes) else value

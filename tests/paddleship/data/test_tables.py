@@ -77,11 +77,17 @@ def test_a_word_in_a_column_of_numbers_is_refused_with_row_column_and_value(para
 @pytest.mark.parametrize(
     ("text", "kwargs", "message"),
     [
-        ("a,b\n1,2,3\n", {}, "line 2 of '.*raw.csv' has 3 cells, and the header 2"),
-        ("a,a\n1,2\n", {}, "has two columns called 'a': rename one"),
+        ("name,x,price,label\n1,2,3\n", {}, "line 2 of '.*raw.csv' has 3 cells, and the header 4"),
+        ("a,a\n1,2\n", {}, "has two columns called 'a', those of vectors included: rename one"),
         ("a,b\n1,2\n", VECTORS, "data.kwargs.vectors names the column 'x0', and '.*raw.csv' has a, b"),
-        ("a,b\n1,2\n", {}, "returns no column 'name' "),
-        ("a,b\n", {}, "found no rows in"),
+        ("a,b\n1,2\n", {}, "there is no column 'name': '.*raw.csv' has a, b"),
+        ("name,x,price,label\na,1,,\n", {"lists": {"y": "|"}}, "data.kwargs.lists names the column 'y'"),
+        ("name,x,price,label\na,1,,\n", {"lists": ["x"]}, "data.kwargs.lists must be a mapping of columns"),
+        ("name,x,price,label\na,1||3,,\n", {"lists": {"x": "|"}}, "line 2 of '.*raw.csv' has an empty part in the column 'x'"),
+        ("name,x,price,label\n", {"vectors": {"x": ["price"]}}, "has two columns called 'x', those of vectors included"),
+        ("name,x,price,label\n", {"seperator": ";"}, "data.kwargs has 'seperator', which the reader csv does not know"),
+        ('name,x,price,label\n"a"b,1,2,3\n', {}, "line 2 of '.*raw.csv' is no CSV"),
+        ("name,x,price,label\n", {}, "found no rows in"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_one_line(params, tmp_path, text, kwargs, message):
@@ -122,3 +128,35 @@ def test_a_file_of_another_form_is_one_line(params, tmp_path, reader, content, m
     with pytest.raises(DataError, match=message) as refused:
         read(params(reader, "raw"))
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_each_file_of_a_folder_must_have_the_columns(params, tmp_path):
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.csv").write_text("name,x,price,label\na,1,2,low\n")
+    (tmp_path / "raw" / "b.CSV").write_text("name,X,price,label\na,1,2,low\n")
+    with pytest.raises(DataError, match=r"there is no column 'x': '.*b.CSV' has name, X"):
+        read(params(raw="raw"))
+
+
+@pytest.mark.parametrize("text", ["1_5", "١٢", "1,5", "0x10"])
+def test_text_that_python_but_no_table_reads_as_a_number_is_refused(params, tmp_path, text):
+    (tmp_path / "raw.csv").write_text(CSV + f'b,1,2,"{text}",low\n', encoding="utf-8")
+    values = params(**VECTORS)
+    with pytest.raises(DataError, match=r"row 4 .*price"):
+        dataset.clean(read(values), values.data, RowValidator.of(values))
+
+
+@pytest.mark.parametrize(("classes", "label"), [(["cat", "dog"], 1), (["0", "1"], "1")])
+def test_numbers_as_labels_are_ids_unless_classes_are_called_so(params, tmp_path, classes, label):
+    (tmp_path / "raw.csv").write_text("name,x0,x1,price,label\na,1,2,3,1\n")
+    values = params(**VECTORS)
+    values = values.model_copy(update={"data": values.data.model_copy(update={"classes": classes})})
+    assert read(values)[0]["label"] == label
+
+
+def test_an_input_that_no_encoder_reads_stays_text():
+    data = loading.parse({
+        "name": "x", "code": {"watch": "."}, "model": {"factory": "a:b", "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch"]}]},
+        "data": {"raw": "r", "reader": "csv", "inputs": ["x", "id"], "task": "regression"}, "package": {"repository": "x"},
+    })  # fmt: skip
+    assert RowValidator.of(data).text_columns == {"id"}

@@ -109,3 +109,8 @@ def test_the_epoch_that_is_kept_is_the_best_by_loss_or_by_score(monkeypatch, bes
         form=form, task=make_task("regression", settings), seed=0, on_epoch=lambda *_: None,
     )  # fmt: skip
     assert history.best == kept
+
+
+def test_a_warm_up_as_long_as_the_training_is_refused():
+    with pytest.raises(ValueError, match="warmup_epochs must be below epochs"):
+        Train(epochs=2, warmup_epochs=2)

@@ -74,6 +74,35 @@ def state(job):
     return {"weight": np.array([[1.0], [-1.0]], "float32"), "bias": paddle.zeros([1])}
 
 
+def trains(job):
+    assert job.layer.training
+    in_place(job)
+
+
+def replaces(job):
+    job.layer = build()
+
+
+def diverges(job):
+    job.layer.set_state_dict({"weight": np.array([[np.nan], [-1.0]], "float32"), "bias": np.zeros(1, "float32")})
+
+
+def nowhere(job):
+    return job.folder / "none.pdparams"
+
+
+def forks(job):
+    """A child that is told to end does so."""
+    import multiprocessing
+
+    child = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    child.start()
+    child.terminate()
+    child.join(20)
+    assert child.exitcode == -15
+    in_place(job)
+
+
 def number(job):
     return 3
 
@@ -112,7 +141,7 @@ def values(tmp_path, monkeypatch):
     sys.modules.pop("their_trainer", None)
 
 
-@pytest.mark.parametrize("name", ["in_place", "state"])
+@pytest.mark.parametrize("name", ["in_place", "state", "trains", "forks"])
 def test_the_weights_are_those_of_the_layer_or_what_the_function_returns(values, tmp_path, name):
     report = train(loading.parse(values(name)))
     assert report.verdict, report.verdict.failures
@@ -175,6 +204,9 @@ def test_a_stage_that_is_ended_lets_the_trainer_save_and_continues_with_the_same
             "the trainer 'their_trainer:breaks' failed (RuntimeError: no memory at ",
         ),
         ("none_such", "none_such"),
+        ("replaces", "replaced job.layer: train that layer in place"),
+        ("diverges", "holds NaN or infinity in 'weight'"),
+        ("nowhere", "none.pdparams' cannot be read (it does not exist): correct the path"),
     ],
 )
 def test_a_trainer_that_cannot_be_used_is_one_line(values, name, message):

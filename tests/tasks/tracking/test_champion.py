@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddleship.promotion.answers import keep
+from paddleship.promotion import answers
 from paddleship.promotion.ledger import Entry, Ledger, Shipped
 from paddleship.rollout.rollout_steps import send
 from paddleship.tracking.champion import Registry
@@ -40,6 +40,6 @@ def test_each_image_keeps_its_own_answers_though_mlflow_gets_them_late(registry,
     ledger = Ledger(tmp_path / "ledger.jsonl", "m")
     for version in "12":
         ledger.append(entry(version))
-        keep(ledger.recordings, version * 64, [{"request": version}])
+        answers.save(ledger.recordings, version * 64, [{"request": version}])
     send(registry, ledger)
     assert [registry.recording(shipped(version)) for version in "12"] == [[{"request": "1"}], [{"request": "2"}]]

@@ -110,6 +110,12 @@ class InputEncoder(ABC):
         """Numbers that describe an encoded row, by name, for comparing requests with the training rows; never text."""
         return measures.of_input(self.column, self.spec)
 
+    def learned(self) -> dict[str, Any]:
+        """The fields that `fit` found."""
+        return {
+            one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored") and "description" not in one.metadata
+        }
+
     def stored(self) -> dict[str, Any]:
         """The fields that are stored with a candidate."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -12,6 +13,8 @@ from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess.measures import Array
 from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
+
+UNUSUAL = re.compile(r"_|[^\x00-\x7f]")  # in text that Python would read as a number: 1_5 is 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +55,8 @@ def checked(value: Any, spec: TensorSpec) -> Array:
         array = np.asarray(value)
         if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
             raise TypeError("any text would count as true")
+        if array.dtype.kind in "SU" and any(UNUSUAL.search(str(item)) for item in array.flat):
+            raise ValueError("a separator of digits, or a digit of another script")
         with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
             cast = array.astype(spec.numpy_dtype)
     except (TypeError, ValueError, OverflowError):
@@ -78,6 +83,8 @@ def _unreadable(value: Any, spec: TensorSpec) -> str:
     except ValueError:  # parts that differ in length
         return repr(str(value)[:60])
     for item in items:
+        if isinstance(item, str) and UNUSUAL.search(item):
+            return repr(item)[:60]
         try:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.asarray(item).astype(spec.numpy_dtype)

@@ -57,14 +57,14 @@ def test_of_several_sets_that_fit_one_must_be_named():
 def test_names_that_are_missing_or_unexpected_are_listed_with_the_nearest():
     tree = {"fc.weigth": FILE["fc.weight"], "fc.bias": FILE["fc.bias"], "steps": FILE["steps"]}
     message = refusal(tree)
-    assert "1 of 3 weights are missing in it (fc.weight, nearest fc.weigth)" in message
-    assert "1 of its 3 arrays are not in the model (fc.weigth)" in message
+    assert "1 of 3 weights are missing in it ('fc.weight, nearest fc.weigth')" in message
+    assert "1 of its 3 arrays are not in the model ('fc.weigth')" in message
     assert "and 7 more" in refusal({**FILE, **{f"head.{number}": FILE["steps"] for number in range(10)}})
 
 
 def test_weights_of_another_shape_are_named_with_both_shapes():
     message = refusal({**FILE, "fc.weight": np.zeros((2, 5), np.float32)})
-    assert "fc.weight is float32[2,5], and float32[2,3] in the model" in message
+    assert "'fc.weight is float32[2,5], and float32[2,3] in the model'" in message
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,28 @@ def test_other_precisions_are_cast_and_noted(name, array, value, note):
 
 @pytest.mark.parametrize(
     ("name", "array"),
-    [("fc.bias", np.ones(3, np.int8)), ("fc.bias", np.ones(3, bool)), ("steps", np.array([0.5])), ("steps", np.array([2**63], np.uint64))],
-    ids=["quantised", "bool", "a fraction", "too large"],
+    [
+        ("fc.bias", np.ones(3, np.int8)),
+        ("fc.bias", np.ones(3, bool)),
+        ("steps", np.array([0.5])),
+        ("steps", np.array([2**63], np.uint64)),
+        ("fc.bias", np.full(3, 1e300)),
+    ],
+    ids=["quantised", "bool", "a fraction", "too large", "too large for float32"],
 )
 def test_a_cast_that_would_change_values_is_refused(name, array):
     assert f"{name} is {array.dtype}" in refusal({**FILE, name: array})
+
+
+def test_a_prefix_must_be_that_of_all_names():
+    own = {"b.weight": OWN["fc.bias"], "a.weight": OWN["fc.bias"]}
+    assert "are missing in it" in refusal({"weight": FILE["fc.bias"], "b.weight": FILE["fc.bias"]}, own)
+
+
+def test_two_sets_under_one_key_are_refused():
+    assert "holds two sets of weights under one key" in refusal({"a": {"b": FILE}, "a.b": FILE})
+
+
+def test_long_names_and_names_of_several_lines_stay_one_line():
+    message = refusal({**FILE, "a\nb": FILE["steps"], "x" * 10_000: FILE["steps"]})
+    assert len(message) < 1000

@@ -1,5 +1,6 @@
 """Files of paddle.save, read without running anything in them."""
 
+import argparse
 import os
 import pickle
 import subprocess
@@ -121,12 +122,16 @@ def test_a_file_that_names_anything_else_is_refused_by_that_name_and_nothing_of_
     ("content", "message"),
     [
         (b"", "is no file that paddle.save wrote, or it is incomplete"),
-        (b"PK\x03\x04 a zip", "is no file that paddle.save wrote, or it is incomplete"),
+        (b"PK\x03\x04 a zip", "is a zip file, as PyTorch writes it"),
+        (b"\x80\x02K\x01r\xff\xff\xff\x01.", "names an object that it cannot hold"),
+        (b"\x80\x04}K\x01" + b"\x85" * 3_000_000 + b"K\x01s.", "holds TUPLE1"),
+        (b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b"a.", "is no file that paddle.save wrote, or it is incomplete"),
+        (pickle.dumps(argparse.Namespace(a=1)), "names argparse.Namespace"),
         (pickle.dumps({"a": np.ones(100)})[:-200], "is no file that paddle.save wrote, or it is incomplete"),
         (pickle.dumps({"a": np.array([{}], object)}), "holds values of numpy's dtype 'O8'"),
         (pickle.dumps({"a": np.ones(3)}, 2).replace(b"K\x03\x85", b"K\x7f\x85", 1), "an array of shape [127] with 24 bytes"),
     ],
-    ids=["empty", "another form", "cut off", "objects", "a wrong shape"],
+    ids=["empty", "a zip", "far memo", "deep tuples", "huge text", "an object", "cut off", "objects", "a wrong shape"],
 )
 def test_a_file_without_numbers_or_with_damage_is_one_line(tmp_path, content, message):
     (tmp_path / "a.pdparams").write_bytes(content)
@@ -134,3 +139,24 @@ def test_a_file_without_numbers_or_with_damage_is_one_line(tmp_path, content, me
         pickled.read(tmp_path / "a.pdparams")
     assert message in str(refused.value)
     assert len(str(refused.value).splitlines()) == 1
+
+
+def test_what_a_file_sets_on_a_function_of_the_reader_is_lost(tmp_path):
+    before = pickled._encode.__defaults__
+    (tmp_path / "a.pdparams").write_bytes(b"\x80\x02c_codecs\nencode\nN}X\x0c\x00\x00\x00__defaults__K\x01\x85s\x86b.")
+    pickled.read(tmp_path / "a.pdparams")
+    assert pickled._encode.__defaults__ == before
+
+
+def test_a_container_in_itself_many_times_is_read_once(tmp_path):
+    tree = [1]
+    for _ in range(60):
+        tree = [tree, tree]
+    (tmp_path / "a.pdparams").write_bytes(pickle.dumps({"deep": tree, "a": np.ones(2)}))
+    assert np.array_equal(pickled.read(tmp_path / "a.pdparams")["a"], np.ones(2))
+
+
+def test_an_array_with_exchanged_axes_keeps_its_values(tmp_path):
+    array = np.arange(24.0).reshape(2, 3, 4).transpose(1, 0, 2)
+    (tmp_path / "a.pdparams").write_bytes(pickle.dumps({"a": array}, 5))
+    assert np.array_equal(pickled.read(tmp_path / "a.pdparams")["a"], array)
