@@ -106,7 +106,7 @@ def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, fl
             if not array.ndim or len(array) != len(case.rows):
                 continue
             for row, values in zip(case.rows, wide(array), strict=True):
-                own = values[: lengths.get(row)] if name == first_output else values
+                own = values[: lengths[row]] if name == first_output and row in lengths else values
                 first = seen.setdefault((name, row), own)
                 if first.shape == own.shape:
                     distances = differences.elementwise_distance(first, own)

@@ -76,6 +76,11 @@ class Centred(Plain):
     def forward(self, x):
         return self.linear(x - x.mean(0))
 
+class Scalar(Plain):
+    def forward(self, x):
+        return super().forward(x).sum(axis=-1)
+
+
 class Single(Plain):
     def forward(self, x):
         return self.linear(x.astype("float32"))
@@ -352,6 +357,12 @@ def prove(source_model, settings=SETTINGS, cases=None, search=None, **models_und
 
 def failed(judgement):
     return {check.name for check in judgement.checks if not check.passed}
+
+
+def test_a_first_output_of_one_number_for_each_row_is_compared_like_any_other(source_model_of):
+    found = prove(source_model_of("Scalar"), honest=Honest, last=LastRowWrong).judgements
+    assert [name for name, judgement in found.items() if judgement] == ["to_static", "honest"]
+    assert failed(found["last"]) >= {"noise_ratio", "batch_ratio"}
 
 
 def test_an_honest_candidate_is_proven_and_every_fault_is_its_own_row(source_model_of):
