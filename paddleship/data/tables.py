@@ -28,7 +28,7 @@ def reader(name: str, text: Collection[str], needed: Collection[str]) -> Callabl
 
 def is_number(text: str) -> bool:
     """Whether a cell is written as a number."""
-    return bool(_WHOLE.fullmatch(text.strip()) or _REAL.fullmatch(text.strip()))
+    return isinstance(_number(text), int | float)
 
 
 def _each_file(form: str, read: Callable[..., Rows], raw: Path, **options: Any) -> Rows:

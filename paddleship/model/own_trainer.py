@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,6 @@ from paddleship.model.checkpoint_import.applying import apply
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.shipped.computing.references import explain, resolve, user_line
 
-_TERMINATED = 143
 _ADVICE = "train longer or change your trainer, check the data, or lower train.min_score"
 
 
@@ -99,7 +97,7 @@ class Own:
                 raise ModelError(f"the trainer {name!r} failed ({explain(failure)}): {advice}", where=user_line(failure)) from None
         if stop.is_set():
             print(f"stopped: {name} was asked to end; the next run gives it {str(setup.folder)!r} again")
-            sys.exit(_TERMINATED)
+            signal.raise_signal(signal.SIGTERM)  # the stage ends as it does without a trainer
         if job.layer is not setup.layer:
             raise ModelError(f"the trainer {name!r} replaced job.layer: train that layer in place, or return the weights as a state dict")
         _set(setup.layer, result, name)

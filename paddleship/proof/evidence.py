@@ -215,11 +215,9 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
         return np.zeros(0), []
     if len({values_of_row[row][1].shape for row in rows}) > 1:
         padded = evidence.per_position and name in (None, next(iter(evidence.reference[0])))
-        return (
-            (positions.stack([values_of_row[row][1] for row in rows], values_of_row[rows[0]][1].dtype, pad=0), rows)
-            if padded
-            else (np.zeros(0), [])
-        )
+        if not padded:
+            return np.zeros(0), []
+        return positions.stack([values_of_row[row][1] for row in rows], values_of_row[rows[0]][1].dtype, pad=0), rows
     return np.stack([values_of_row[row][1] for row in rows]), rows
 
 

@@ -11,6 +11,7 @@ from paddleship.model.training import History
 from paddleship.model.weight_source import Obtained
 from tasks.prepare import prepare
 from tasks.train import check_round_trip, train
+from tests import small_linear
 
 RIGHT = {"score": np.array([[1.0, -2.0]], np.float32)}
 
@@ -39,21 +40,6 @@ def test_a_missed_score_advises_patience_if_training_stopped_early_and_epochs_if
     assert fitting.advice(History(epochs, best=1), settings).startswith("raise train.epochs")
 
 
-THEIRS = """
-import numpy as np
-from paddle import nn
-
-
-def read(raw):
-    for values in np.random.default_rng(0).normal(size=(80, 2)).astype("float32"):
-        yield {"x": values, "y": [values[0] - values[1]]}
-
-
-def build():
-    return nn.Linear(2, 1)
-"""
-
-
 class Known:
     """A source that trains nothing: it sets the weights that are right."""
 
@@ -63,23 +49,11 @@ class Known:
 
 
 def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_history(tmp_path, monkeypatch):
-    (tmp_path / "their_linear.py").write_text(THEIRS)
-    (tmp_path / "raw").touch()
+    small_linear.write(tmp_path, "their_linear")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sources, "Fit", Known)
-    rows = {"raw": "raw", "reader": "their_linear:read", "inputs": ["x"], "label": "y", "task": "regression"}
-    inputs = [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]
-    values = loading.parse(
-        {
-            "name": "x",
-            "code": {"watch": "their_linear.py"},
-            "data": {**rows, "validation": 0.2, "test": 0.2},
-            "model": {"factory": "their_linear:build", "inputs": inputs},
-            "train": {"min_score": 0.9},
-            "package": {"repository": "x"},
-        }
-    )
+    values = loading.parse(small_linear.values("their_linear", min_score=0.9))
     prepare(values)
     report = train(values)
     sys.modules.pop("their_linear", None)

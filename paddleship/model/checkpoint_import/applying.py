@@ -19,7 +19,7 @@ def apply(layer: Any, tree: Any, *, origin: str, key: str | None = None) -> Sequ
 
     Raises ModelError if a weight is missing, does not fit or is not finite, or if weights that the model ties together differ.
     """
-    require_float32(layer)
+    _require_float32(layer)
     own = {name: np.asarray(tensor.numpy()) for name, tensor in layer.state_dict().items()}
     matched = match(tree, own, path=origin, key=key)
     _require_tied(layer, matched.weights, origin)
@@ -29,7 +29,7 @@ def apply(layer: Any, tree: Any, *, origin: str, key: str | None = None) -> Sequ
     return matched.notes
 
 
-def require_float32(layer: Any) -> None:
+def _require_float32(layer: Any) -> None:
     """Raise ModelError for a model with bfloat16 weights, which numpy cannot hold."""
     if odd := next((name for name, tensor in layer.state_dict().items() if "bfloat16" in str(tensor.dtype)), None):
         raise ModelError(f"the weight {odd!r} is bfloat16: build and train the model in float32; candidates in bfloat16 are made from it")

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import ModelError
+from paddleship.model import building
 from paddleship.model.checkpoint_import import pickled
+from paddleship.model.checkpoint_import.matching import of_bfloat16
 from paddleship.shipped.computing.files import sha256
-from paddleship.shipped.computing.layers import WEIGHTS
 
-_FACTS = "checkpoint.json"
 _LONGEST = 200  # characters of a reason
 _DTYPES = {f"{kind}{bits}": f"{kind.lower()}{bits // 8}" for kind in "FIU" for bits in (8, 16, 32, 64)} | {"BOOL": "?", "BF16": "u2"}
 _PYTORCH = "was written by PyTorch, whose Linear layers keep their weights transposed: convert it to Paddle's state_dict first"
@@ -25,7 +25,7 @@ def digest(path: Path, root: Path = Path()) -> str:
     there = root / path
     try:
         if there.is_dir():
-            return hashlib.sha256((sha256(there / WEIGHTS) + sha256(there / _FACTS)).encode()).hexdigest()
+            return hashlib.sha256((sha256(there / building.WEIGHTS) + sha256(there / building.FACTS)).encode()).hexdigest()
         return sha256(there)
     except OSError as error:
         reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
@@ -53,9 +53,10 @@ def framework(path: Path) -> str:
 
 def _read(path: Path) -> Any:
     if path.is_dir():
-        if json.loads((path / _FACTS).read_text(encoding="utf-8")).get("weights_sha256") != sha256(path / WEIGHTS):
-            raise ModelError(f"{str(path)!r} changed since it was written: {WEIGHTS} has another hash than {_FACTS} names; copy both again")
-        return _safetensors(path / WEIGHTS)
+        if json.loads((path / building.FACTS).read_text(encoding="utf-8")).get("weights_sha256") != sha256(path / building.WEIGHTS):
+            reason = f"{building.WEIGHTS} has another hash than {building.FACTS} names"
+            raise ModelError(f"{str(path)!r} changed since it was written: {reason}; copy both again")
+        return _safetensors(path / building.WEIGHTS)
     if path.suffix == ".safetensors":
         return _safetensors(path)
     if path.suffix in (".pdparams", ".pdopt", ".pdckpt"):
@@ -80,5 +81,5 @@ def _numbers(path: Path, name: str, kept: Any) -> np.ndarray[Any, Any]:
         raise ModelError(f"{str(path)!r} holds {name!r} as {kept['dtype']}, and float, integer and bool weights are read: save those")
     numbers = np.frombuffer(kept["data"], _DTYPES[kept["dtype"]]).reshape(kept["shape"])
     if kept["dtype"] == "BF16":
-        return (numbers.astype(np.uint32) << 16).view(np.float32)
+        return of_bfloat16(numbers)
     return numbers.astype(np.uint32) if kept["dtype"] == "U16" else numbers  # uint16 means bfloat16 in Paddle's files

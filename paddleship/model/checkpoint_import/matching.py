@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ class Match:
     """The weights by the model's names and in its dtypes, and what was done to the file's: the key of the set, prefixes, casts."""
 
     weights: Arrays
-    notes: Sequence[str] = field(default=())
+    notes: Sequence[str] = ()
 
 
 def match(tree: Any, own: Arrays, *, path: str, key: str | None) -> Match:
@@ -43,6 +43,11 @@ def match(tree: Any, own: Arrays, *, path: str, key: str | None) -> Match:
     ((where, names),) = fitting.items()
     weights, casts = _cast({mine: sets[where][theirs] for mine, theirs in names.items()}, own, path)
     return Match(weights, [*([f"key {where!r}"] if where else []), *_renamed(names), *casts])
+
+
+def of_bfloat16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The float32 values of bfloat16 that is held as uint16."""
+    return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
 def _sets(tree: Any, where: str = "", depth: int = 0) -> Iterator[tuple[str, Arrays]]:
@@ -115,7 +120,7 @@ def _castable(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> bool:
 
 def _as(array: np.ndarray[Any, Any], mine: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if _is_bfloat16(array, mine):
-        return (array.astype(np.uint32) << 16).view(np.float32).astype(mine.dtype)
+        return of_bfloat16(array).astype(mine.dtype)
     return array.astype(mine.dtype)
 
 

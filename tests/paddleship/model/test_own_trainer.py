@@ -18,23 +18,12 @@ from paddleship.errors import BadInput, ModelError
 from paddleship.model import building
 from tasks.prepare import prepare
 from tasks.train import train
+from tests import small_linear
 
-THEIRS = '''
+TRAINERS = '''
 import time
-from pathlib import Path
 
-import numpy as np
 import paddle
-from paddle import nn
-
-
-def read(raw):
-    for values in np.random.default_rng(0).normal(size=(80, 2)).astype("float32"):
-        yield {"x": values, "y": [values[0] - values[1]]}
-
-
-def build():
-    return nn.Linear(2, 1)
 
 
 def main(job, epochs=20):
@@ -123,21 +112,12 @@ def breaks(job):
 @pytest.fixture
 def values(tmp_path, monkeypatch):
     """The values of params.yaml of a linear model whose rows are prepared, with this trainer."""
-    (tmp_path / "their_trainer.py").write_text(THEIRS)
-    (tmp_path / "raw").touch()
+    small_linear.write(tmp_path, "their_trainer", f"{small_linear.SOURCE}\n{TRAINERS}")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def of(name, **settings):
-        rows = {"raw": "raw", "reader": "their_trainer:read", "inputs": ["x"], "label": "y", "task": "regression"}
-        return {
-            "name": "x",
-            "code": {"watch": "their_trainer.py"},
-            "data": {**rows, "validation": 0.2, "test": 0.2},
-            "model": {"factory": "their_trainer:build", "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]},
-            "train": {"source": {"own": f"their_trainer:{name}", **settings}, "min_score": 0.9},
-            "package": {"repository": "x"},
-        }
+        return small_linear.values("their_trainer", source={"own": f"their_trainer:{name}", **settings}, min_score=0.9)
 
     prepare(loading.parse(of("main")))
     yield of

@@ -15,43 +15,20 @@ from paddleship.model import building
 from paddleship.stage.fingerprint import fingerprint
 from tasks.prepare import prepare
 from tasks.train import train
+from tests import small_linear
 
-THEIRS = """
-import numpy as np
-from paddle import nn
-
-
-def read(raw):
-    for values in np.random.default_rng(0).normal(size=(80, 2)).astype("float32"):
-        yield {"x": values, "y": [values[0] - values[1]]}
-
-
-def build():
-    return nn.Linear(2, 1)
-"""
 RIGHT = {"weight": np.array([[1.0], [-1.0]], np.float32), "bias": np.zeros(1, np.float32)}
 
 
 @pytest.fixture
 def params(tmp_path, monkeypatch):
     """Params of a linear model whose rows are prepared, with this source."""
-    (tmp_path / "their_imported.py").write_text(THEIRS)
-    (tmp_path / "raw").touch()
+    small_linear.write(tmp_path, "their_imported")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
 
     def of(source, **settings):
-        rows = {"raw": "raw", "reader": "their_imported:read", "inputs": ["x"], "label": "y", "task": "regression"}
-        return loading.parse(
-            {
-                "name": "x",
-                "code": {"watch": "their_imported.py"},
-                "data": {**rows, "validation": 0.2, "test": 0.2},
-                "model": {"factory": "their_imported:build", "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]},
-                "train": {"source": source, **settings},
-                "package": {"repository": "x"},
-            }
-        )
+        return loading.parse(small_linear.values("their_imported", source=source, **settings))
 
     prepare(of("loop"))
     yield of
