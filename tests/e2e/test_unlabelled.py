@@ -102,7 +102,7 @@ def test_the_image_is_accepted_and_names_the_class(checkout, engine):
     run(checkout, "prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
     release = json.loads((checkout / "release.json").read_text(encoding="utf-8"))
     assert release["accepted"]
-    answer = ServedModel(next((checkout / "models/candidates").iterdir())).predict({"x": [np.zeros(6)]})
+    answer = ServedModel(next((checkout / "models/candidates").glob("*/candidate.json")).parent).predict({"x": [np.zeros(6)]})
     assert answer["label"] in (["one"], ["two"], ["three"])
     for built in engine.images.list(name=REPOSITORY):
         engine.images.remove(built.id, force=True)
