@@ -155,7 +155,7 @@ def _stacked(kind: TaskKind, arrays: Sequence[Array]) -> Array | None:
     if len({array.shape for array in arrays}) == 1:
         return np.stack(arrays)
     same = len({array.shape[1:] for array in arrays}) == 1
-    return kind.joined([array[None] for array in arrays]) if kind.per_position and same else None
+    return kind.joined([array[None] for array in arrays]) if kind.decision.padded and same else None
 
 
 def _decisions(kind: TaskKind, outputs: Sequence[Outputs], positions: Sequence[Positions]) -> list[Array] | None:
