@@ -39,7 +39,7 @@ def prepare(params: Params) -> Report:
         written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         kind.labels.require(written["train"].labels, params.data.classes)
-        profile.write(profile.make(Features(specs, config), examples["train"]), beside)
+        profile.write(profile.make(Features(specs, config), examples["train"], written["train"].columns), beside)
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)
