@@ -98,6 +98,10 @@ class Preprocess:
         """The encoders that read a column."""
         return [one for one in self.encoders if one.column == column]
 
+    def malformed(self, column: str, value: Any) -> list[tuple[str, Any]]:
+        """Values of a column that a server must refuse, by description, made from a valid one."""
+        return list(dict(one for reader in self.reading(column) for one in reader.malformed(value)).items())
+
     def _check(self, example: Example, encoders: Sequence[InputEncoder]) -> None:
         for dimension, slots in self._shared.items():
             _agree(example, dimension, [slot for slot in slots if slot[0] in example])
