@@ -84,10 +84,10 @@ class RowValidator:
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
-        for name, value in clean.items():
-            if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
-                return Empty(name)
         try:
+            for name, value in clean.items():
+                if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
+                    return Empty(name)
             accepted = self._preprocess.accept(clean)
         except RequestError as error:
             file = f" ({row[FILE]})" if isinstance(row.get(FILE), str) else ""
