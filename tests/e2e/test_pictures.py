@@ -27,6 +27,13 @@ QUICK = {
 STAGES = ("fingerprint", "prepare", "train", "export", "optimize", "verify")
 IMAGE = ("benchmark", "package", "accept")
 REPOSITORY = f"paddleship/test-pictures-{os.getpid()}"
+MODEL = """
+from paddle.vision.models import resnet18
+
+
+def build(classes):
+    return resnet18(num_classes=classes)
+"""
 TRAINER = """
 import sys
 from pathlib import Path
@@ -131,6 +138,7 @@ def folder(tmp_path_factory):
 def test_a_resnet18_from_a_checkpoint_answers_a_jpeg_by_curl_as_eager_does(folder, tmp_path, checkout_of, base_params, stage, engine):
     weights, code = tmp_path / "resnet18.pdparams", tmp_path / "code"
     code.mkdir()
+    (code / "photo_model.py").write_text(MODEL, encoding="utf-8")
     subprocess.run([sys.executable, "-c", TRAINER, str(folder), str(weights)], check=True)
     overlay = yaml.safe_load(
         textwrap.dedent(f"""
@@ -141,8 +149,8 @@ def test_a_resnet18_from_a_checkpoint_answers_a_jpeg_by_curl_as_eager_does(folde
         preprocess:
           inputs: {{x: {{kind: image, column: picture, resize_to: 72, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]}}}}
         model:
-          factory: paddle.vision.models:resnet18
-          kwargs: {{num_classes: 2}}
+          factory: photo_model:build
+          kwargs: {{classes: 2}}
           inputs: [{{name: x, dtype: float32, shape: [batch, 3, 64, 64]}}]
         train: {{source: {{checkpoint: {weights}}}, min_score: null}}
         """)
