@@ -22,7 +22,16 @@ from tests.pictures import drawn, encoded
 QUICK = {
     "optimize": {"candidates": ["onnxruntime"], "tune_seconds": 0},
     "verify": {"samples": 24, "max_batch": 4},
-    "benchmark": {"batch_sizes": [1], "concurrency": [], "starts": 1, "warmup_s": 0.2, "scenario_seconds": 0.5, "max_seconds": 2},
+    "benchmark": {
+        "batch_sizes": [1],
+        "concurrency": [],
+        "starts": 1,
+        "blocks": 4,
+        "samples_per_block": 10,
+        "warmup_s": 0.2,
+        "scenario_seconds": 0.5,
+        "max_seconds": 20,
+    },
 }
 STAGES = ("fingerprint", "prepare", "train", "export", "optimize", "verify")
 IMAGE = ("benchmark", "package", "accept")
