@@ -127,9 +127,12 @@ class RowValidator:
         held = partial(where, number, name, value)
         if isinstance(value, str):
             return _encodable(value, held)
-        if value is None or isinstance(value, bytes | bytearray | memoryview):
-            return value if value is None else bytes(value)
-        if text := [one for one in self._reading[name] if one.request.dtype == "str"]:
+        if value is None:
+            return None
+        readers = self._reading[name]
+        if isinstance(value, bytes) and (not readers or any(one.request.dtype == "bytes" for one in readers)):
+            return value
+        if text := [one for one in readers if one.request.dtype == "str"]:
             reason = f"{held()} of type {type(value).__name__}, and the input {text[0].spec.name!r} is made from text"
             raise RowFault(reason, "name another column in preprocess, or let data.reader return str")
         try:

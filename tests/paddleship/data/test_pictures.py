@@ -163,11 +163,24 @@ def test_a_row_without_a_whole_picture_is_named_with_its_file(tmp_path, value, m
     assert len(str(refused.value)) < 400
 
 
-def test_bytes_where_numbers_belong_are_refused_without_printing_them(tmp_path):
+@pytest.mark.parametrize(
+    ("spec", "entry"),
+    [(SPECS[1], {}), (TensorSpec("price", "int64", ("batch", "length")), {"price": {"kind": "characters", "column": "price"}})],
+    ids=["numbers", "text"],
+)
+def test_bytes_where_numbers_or_text_belong_are_refused_without_printing_them(tmp_path, spec, entry):
     data = settings(tmp_path, inputs=["price"])
-    with pytest.raises(DataError, match=r"cannot be read as float32|of type bytes") as refused:
-        dataset.clean([{"price": bytes(9000), "label": "cat"}], data, RowValidator(data, preprocess.build({}, SPECS[1:])))
-    assert len(str(refused.value)) < 400
+    with pytest.raises(DataError, match=r"row 0 of data.reader: column 'price' holds 9,000 bytes of type bytes"):
+        dataset.clean([{"price": bytes(9000), "label": "cat"}], data, RowValidator(data, preprocess.build({"inputs": entry}, [spec])))
+
+
+def test_bytes_in_a_column_that_no_input_reads_are_part_of_the_row(tmp_path):
+    data = settings(tmp_path, inputs=["price", "seal"], task="regression", classes=[], label="y")
+    rows = [{"price": 1.0, "seal": bytes([number]), "y": 0.0} for number in range(60)]
+    splits, counts = dataset.clean([*rows, *rows], data, RowValidator(data, preprocess.build({}, SPECS[1:])))
+    assert (counts.kept, counts.repeated) == (60, 60)
+    dataset.write(splits, {}, tmp_path)
+    assert dataset.read(tmp_path, "train").columns["seal"] == splits["train"].columns["seal"]
 
 
 def test_near_repeats_compare_numbers_only_beside_equal_pictures():
