@@ -1,5 +1,7 @@
 """Two models on the same rows: score, paired difference, decisions that changed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -80,6 +82,12 @@ def test_examples_begin_with_what_the_champion_knew():
     before, after = labels.copy(), labels.copy()
     before[3], after[9] = 1 - before[3], 1 - after[9]
     assert [one["row"]["text"][:6].strip() for one in compared(before, after).examples] == ["row 9", "row 3"]
+
+
+def test_examples_say_how_large_a_picture_is_and_never_print_it():
+    photos = replace(rows(), columns={"photo": [bytes(5000)] * len(LABELS)})
+    found = score_comparison.compare(photos, answers(wrong(1)), answers(wrong(0)), task="classification", classes=CLASSES)
+    assert found.examples[0]["row"] == {"photo": "5,000 bytes"}
 
 
 def test_a_class_that_has_another_place_now_is_known_by_its_name():

@@ -52,7 +52,7 @@ class Picture(InputEncoder):
     background: int | Sequence[int] = param("red, green and blue behind what is transparent and beside what fits, 0 to 255", 255)
     max_bytes: int = param("largest file", 10 * 2**20, at_least=1)
     max_pixels: int = param(
-        "most pixels of a picture before it is resized; decoding takes up to 12 bytes of memory for each", 25_000_000, at_least=1
+        "most pixels of a picture before it is resized; decoding takes up to 16 bytes of memory for each", 25_000_000, at_least=1
     )
 
     def __post_init__(self) -> None:
