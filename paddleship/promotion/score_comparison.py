@@ -225,6 +225,8 @@ def _example(rows: Rows, place: int, label: Array | None, champion: Array, chall
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
     array = np.asarray(value)
     if array.dtype.kind == "f":
         array = np.array([float(f"{number:.5g}") for number in array.ravel()]).reshape(array.shape)
