@@ -61,6 +61,7 @@ def prepare(params: Params) -> Report:
         ),
     }
     reports = Path(params.paths.reports)
+    (reports / "prepare").mkdir(parents=True, exist_ok=True)  # an out also without a picture
     shown = []
     if labels:
         plotted = kind.labels.plotted(labels["train"])

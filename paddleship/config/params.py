@@ -27,7 +27,7 @@ from paddleship.config.sections.promote import Promote
 from paddleship.config.sections.section import Section
 from paddleship.config.sections.select import Select
 from paddleship.config.sections.sweep import Sweep
-from paddleship.config.sections.train import OwnTrainer, Train
+from paddleship.config.sections.train import Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.preprocess import registry
@@ -88,14 +88,14 @@ class Params(Section):
             return self
         source = self.train.source
         needing = {
-            "data.task": self.data.task if task_kinds.get(self.data.task).per_position else None,
-            "train.source": source if source == "loop" else source.own if isinstance(source, OwnTrainer) else None,
-            "train.min_score": self.train.min_score,
-            "verify.training": self.verify.training or None,
+            "data.task": (self.data.task if task_kinds.get(self.data.task).per_position else None, "choose another task"),
+            "train.source": (source if source == "loop" else getattr(source, "own", None), "take weights from a file"),
+            "train.min_score": (self.train.min_score, "set it to null"),
+            "verify.training": (self.verify.training or None, "set it to false"),
         }
-        if found := [(key, value) for key, value in needing.items() if value is not None]:
-            key, value = found[0]
-            raise whole(f"{key} needs labels, and data.label is null (got {value}): name the column of the labels, or change {key}")
+        for key, (value, instead) in needing.items():
+            if value is not None:
+                raise whole(f"{key} needs labels, and data.label is null (got {value}): {instead}, or name the column of the labels")
         return self
 
     @model_validator(mode="after")

@@ -88,6 +88,7 @@ def test_ten_rows_without_labels_are_enough_to_prove_a_checkpoint(checkout):
     run(checkout, "prepare", "train", "export", "optimize", "verify")
     prepared, trained, verified = (report(checkout, stage) for stage in ("prepare", "train", "verify"))
     assert prepared["metrics"]["train_rows"] + prepared["metrics"]["validation_rows"] + prepared["metrics"]["test_rows"] == ROWS
+    assert (checkout / "reports/prepare").is_dir(), "an out of the stage"
     assert "few-rows" in [finding["kind"] for finding in prepared["findings"]]
     assert trained["headline"].startswith("no score, because the rows have no labels, with the weights of ")
     assert not any("accuracy" in name or "loss" in name for name in trained["metrics"])

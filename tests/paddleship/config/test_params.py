@@ -45,7 +45,7 @@ def rules(inputs, **dimensions):
         ),
         (
             {"data": {"label": None}},
-            "train.source needs labels, and data.label is null (got loop): name the column of the labels, or change train",
+            "train.source needs labels, and data.label is null (got loop): take weights from a file, or name the column",
         ),
         (
             {"data": {"label": None}, "train": {"source": {"own": "m:train"}}},
