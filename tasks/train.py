@@ -13,7 +13,7 @@ from paddleship.config.params import Params
 from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput
+from paddleship.data.task_kinds.registration import UntrainedOutput
 from paddleship.model import building, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
@@ -21,6 +21,7 @@ from paddleship.numerics import differences
 from paddleship.reports.figures import share
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.scoring import scored
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Preprocess
@@ -78,26 +79,33 @@ def train(params: Params) -> Report:
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
 
-    score, labels = task.kind.score.name, splits["test"].labels
-    constant = task.kind.constant(tested.outputs, labels)
-    advice = obtained.advice
+    worth = scored.judge(
+        task.kind,
+        {"validation": validated, "test": tested},
+        preprocess=preprocess,
+        rows=parts,
+        splits=splits,
+        classes=params.data.classes,
+        reports=Path(params.paths.reports),
+    )
+    score, advice = task.kind.score.name, obtained.advice
     checks = [*obtained.checks, check_round_trip(trained, answers), *check_score(validated.score, score, params.train, advice=advice)]
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_constant_score(constant)} with the weights of {obtained.origin}",
+        headline=f"test {score} {share(tested.score)}{worth.headline} with the weights of {obtained.origin}",
         metrics={
             f"test_{score}": tested.score,
-            **({f"test_{constant.metric}": constant.value} if constant else {}),
-            **{f"test_{name}": of(tested.outputs, labels, params.data.classes) for name, of in task.kind.further.items()},
             f"validation_{score}": validated.score,
             "test_loss": tested.loss,
             "validation_loss": validated.loss,
+            **worth.metrics,
             **obtained.metrics,
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *obtained.findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
-        facts=_history(obtained),
+        findings=[*findings, *obtained.findings, *worth.findings],
+        facts={**_history(obtained), **worth.facts},
+        pictures=[*worth.pictures],
     )
 
 
@@ -130,10 +138,6 @@ def _untrained_output(
     width = preprocess.width(batch) if task.kind.per_position else 0
     own_loss = params.train.loss is not None
     return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
-
-
-def _constant_score(constant: ConstantAnswer | None) -> str:
-    return f" ({constant.title} {constant.value:.4f})" if constant else ""
 
 
 def _refused(obtained: Obtained) -> Report:
