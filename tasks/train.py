@@ -14,7 +14,7 @@ from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.data.task_kinds.registration import UntrainedOutput
-from paddleship.model import building, sources, training
+from paddleship.model import building, device, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
@@ -44,13 +44,14 @@ def train(params: Params) -> Report:
 
     watched.require(params, "model.factory", "train.loss", "train.source.own")
     begun = chain.begin(params, "train")
+    trained_on = device.use(params.train)
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
     layer = building.build(params.model)
     form = building.form(layer, params.model)
-    task = training.make_task(params.data.task, params.train)
+    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.classes)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
     check = task.kind.check_output
@@ -104,7 +105,7 @@ def train(params: Params) -> Report:
         },
         verdict=Verdict(checks=checks),
         findings=[*findings, *obtained.findings, *worth.findings],
-        facts={**_history(obtained), **worth.facts},
+        facts={**_history(obtained), "device": trained_on, **worth.facts},
         pictures=[*worth.pictures],
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
-from paddleship.data.task_kinds import class_scores, class_tables, linear, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, linear, skill
 from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError
@@ -103,6 +103,7 @@ TASK_KIND = TaskKind(
     score=Score("accuracy", "accuracy", _accuracy, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), share_of_decisions=True),
     fits=lambda outputs, labels: outputs.ndim == labels.ndim + 1,
     check_output=_check_output,
+    class_weights=class_weights.CLASSES,
     constant=_constant,
     linear=linear.CLASSIFIER,
     per_class=_per_class,

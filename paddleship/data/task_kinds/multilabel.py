@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
-from paddleship.data.task_kinds import class_scores, class_tables, linear, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, linear, skill
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError
 from paddleship.reports.finding import Finding
@@ -131,6 +131,7 @@ TASK_KIND = TaskKind(
     further={"exact_match": _exact_match},
     fits=_fits,
     check_output=_check_output,
+    class_weights=class_weights.LABELS,
     constant=_constant,
     linear=linear.LABELS,
     per_class=lambda outputs, labels, classes: class_tables.of_sets(outputs > 0, labels > 0, classes),

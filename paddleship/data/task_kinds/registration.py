@@ -95,6 +95,18 @@ class LinearModel:
 
 
 @dataclass(frozen=True)
+class ClassWeights:
+    """How the loss of a task weights classes.
+
+    `balanced(labels, count)` are the weights of `count` classes by the training labels. `loss(output, labels, weights)` is the loss with
+    them, as a tensor; with equal weights of 1 it is that of the task.
+    """
+
+    balanced: Callable[[Array, int], Array]
+    loss: Callable[[Any, Any, Any], Any]
+
+
+@dataclass(frozen=True)
 class UntrainedOutput:
     """The first output of the untrained model for a batch of `rows` rows, and what it must fit: `labels` of each part, and classes.
 
@@ -114,8 +126,8 @@ class UntrainedOutput:
 class TaskKind:
     """All that the pipeline knows about a task. Outputs are the first output of a model for all rows of a part.
 
-    `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores of (outputs, labels,
-    classes) that are reported beside it.
+    `loss(output, labels)` is a tensor with one number, and `class_weights` weights classes in it. `score` is the score that gates use,
+    `further` are scores of (outputs, labels, classes) that are reported beside it.
     `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_output` compares the output of
     the untrained model with labels and classes, and raises ModelError.
     `constant(training, outputs, labels)` is the best constant answer by the training labels, for the rows of these outputs and labels; None
@@ -134,6 +146,7 @@ class TaskKind:
     further: Mapping[str, Callable[[Array, Array, Sequence[str]], float]] = field(default_factory=dict)
     check_output: Callable[[UntrainedOutput], list[Finding]] | None = None
     constant: Callable[[Array, Array, Array], ConstantAnswer | None] = lambda _training, _outputs, _labels: None
+    class_weights: ClassWeights | None = None
     linear: LinearModel | None = None
     per_class: Callable[[Array, Array, Sequence[str]], ClassTable | None] = lambda _outputs, _labels, _classes: None
     findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []

@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
-from paddleship.data.task_kinds import class_scores, class_tables, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, skill
 from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.positions import PADDING, at, fit
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
@@ -164,6 +164,7 @@ TASK_KIND = TaskKind(
     further={"span_f1": _span_f1},
     fits=_fits,
     check_output=_check_output,
+    class_weights=class_weights.TAGS,
     constant=_constant,
     per_class=_per_class,
     findings=_findings,
