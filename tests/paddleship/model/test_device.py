@@ -39,9 +39,8 @@ def test_auto_takes_a_gpu_that_paddle_has_and_says_so(chosen, capsys, monkeypatc
 )
 def test_a_gpu_that_is_not_there_is_one_line_with_the_reason(chosen, monkeypatch, name, count, built, why):
     gpus(monkeypatch, count, built=built)
-    with pytest.raises(
-        ParamsError, match=rf"^train.device is '{name}', and Paddle has no such GPU \({why}\): set it to auto or cpu"
-    ) as found:
+    words = rf"^train.device is '{name}', and Paddle has no such GPU \({why}\): set it to auto or cpu"
+    with pytest.raises(ParamsError, match=words) as found:
         device.use(Train(device=name))
     assert found.value.exit_code == 2
     assert chosen == []
@@ -55,12 +54,12 @@ def test_mixed_precision_is_refused_on_a_cpu(dtype):
 
 def test_mixed_precision_is_refused_on_a_gpu_without_it(chosen, monkeypatch):
     gpus(monkeypatch, 1, bfloat16=False)
-    with pytest.raises(ParamsError, match="train.amp is 'bfloat16', and gpu:0 does not train in it"):
+    with pytest.raises(ParamsError, match=r"train\.amp is 'bfloat16', and gpu:0 does not train in it"):
         device.use(Train(amp="bfloat16"))
 
 
 def test_float16_scales_the_loss_and_steps_with_the_scaler(monkeypatch):
-    """Its gradients would be 0 where they are small. The scaler of a CPU scales by 1."""
+    """Its gradients would be 0 where they are small."""
     from paddleship.model.optimizing import Optimizer
 
     calls = []

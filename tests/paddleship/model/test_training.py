@@ -141,15 +141,15 @@ def test_steps_between_evaluations_are_those_of_the_optimizer():
 
 def test_an_evaluation_changes_nothing_in_the_training():
     """In evaluation mode, dropout would be off for the rest of the epoch."""
-    plain, once, _ = fitted(epochs=2)
-    often, history, _ = fitted(epochs=2, evaluate_steps=1, patience=99)
+    _, once, _ = fitted(epochs=2)
+    _, history, _ = fitted(epochs=2, evaluate_steps=1, patience=99)
     assert len(history.evaluations) == 10
     assert history.evaluations[-1]["validation_loss"] == once.evaluations[-1]["validation_loss"]
     assert "epoch" not in once.evaluations[0]
 
 
 def test_patience_counts_evaluations(capsys):
-    model, history, _ = fitted(epochs=50, evaluate_steps=1, patience=2, optimizer="sgd", schedule="step")
+    _, history, _ = fitted(epochs=50, evaluate_steps=1, patience=2, optimizer="sgd", schedule="step")
     assert history.waited == 2
     assert "for 2 evaluations; keeping the weights of epoch" in capsys.readouterr().out
 
