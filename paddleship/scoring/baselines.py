@@ -126,4 +126,4 @@ def _gain(kind: TaskKind, ours: Array, theirs: Array, labels: Array) -> tuple[fl
 
 def _told(row: Row, score: str) -> str:
     interval = f"95% interval {row.low:+.4f} to {row.high:+.4f}"
-    return f"{score} on the test rows is {row.gain:+.4f} ({interval}) against {share(row.scores['test'])} of the {row.title}"
+    return f"{score} on the test rows differs by {row.gain:+.4f} from the {share(row.scores['test'])} of the {row.title} ({interval})"
