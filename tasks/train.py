@@ -14,12 +14,13 @@ from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.data.task_kinds.registration import UntrainedOutput
-from paddleship.model import building, recorded_answers, scoring, sources, training
+from paddleship.model import building, device, recorded_answers, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.scoring import scored
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Preprocess
@@ -42,13 +43,14 @@ def train(params: Params) -> Report:
 
     watched.require(params, "model.factory", "train.loss", "train.source.own")
     begun = chain.begin(params, "train")
+    trained_on = device.use(params.train)
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
     layer = building.build(params.model)
     form = building.form(layer, params.model)
-    task = training.make_task(params.data.task, params.train)
+    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.classes)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
     check = task.kind.check_output if splits["test"].labelled or params.data.classes else None
@@ -85,18 +87,27 @@ def train(params: Params) -> Report:
         check_round_trip(trained, answers),
         *check_score(validated.score, task.kind.score.name, params.train, advice=obtained.advice),
     ]
-    scored = scoring.scored(validated, tested, splits["test"].labels, kind=task.kind, classes=params.data.classes)
+    judged = scored.judge(
+        task.kind,
+        {"validation": validated, "test": tested},
+        preprocess=preprocess,
+        rows=parts,
+        splits=splits,
+        classes=params.data.classes,
+        reports=Path(params.paths.reports),
+    )
     return Report(
         stage="train",
-        headline=f"{scored.headline} with the weights of {obtained.origin}",
+        headline=f"{judged.headline} with the weights of {obtained.origin}",
         metrics={
-            **scored.metrics,
+            **judged.metrics,
             **obtained.metrics,
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *obtained.findings, *scored.findings],
-        facts=_history(obtained),
+        findings=[*findings, *obtained.findings, *judged.findings],
+        facts={**_history(obtained), "device": trained_on, **judged.facts},
+        pictures=[*judged.pictures],
     )
 
 

@@ -91,7 +91,7 @@ def make(network: NetworkName, params: Params, folder: Path, *, device: str = "c
     if network == "linear":
         kwargs = {"features": inputs.shape[1]}
     if network == "reviews":
-        kwargs = {**params.model.kwargs, "dropout": 0.0} if params.model.factory == _REVIEWS else {"dropout": 0.0}
+        kwargs = {"dropout": 0.0}
     optimizer, learning_rate = _TRAINING[network]
     folder.mkdir(parents=True, exist_ok=True)
     np.savez(folder / "rows.npz", inputs=inputs, labels=labels)
@@ -111,9 +111,6 @@ def make(network: NetworkName, params: Params, folder: Path, *, device: str = "c
     environment = isolate.threads(settings.threads)
     isolate.run(f"{network} weights", _write_weights, setup, timeout_s=settings.timeout_s, environment=environment)
     return setup
-
-
-_REVIEWS = "examples.reviews.model:build"
 
 
 def truth_of(setup: NetworkSetup) -> NetworkSetup:

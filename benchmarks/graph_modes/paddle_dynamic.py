@@ -21,7 +21,7 @@ def linear(features: int) -> Any:
 
 
 def reviews(**kwargs: Any) -> Any:
-    from examples.reviews.model import build
+    from benchmarks.graph_modes.reviews_model import build
 
     return build(**kwargs)
 
@@ -184,9 +184,9 @@ def written(mode: type[Any], setup: NetworkSetup) -> list[Any]:
 
 def _network_code(setup: NetworkSetup) -> list[Any]:
     if setup.network == "reviews":
-        from examples.reviews import model
+        from benchmarks.graph_modes import reviews_model
 
-        return [model.Reviews, model.build]
+        return [reviews_model.Reviews, reviews_model.build]
     return [NETWORKS[setup.network]]
 
 

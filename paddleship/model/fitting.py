@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from paddleship.config.sections.train import Train
 from paddleship.model import training
 from paddleship.model.training import History
@@ -26,25 +28,25 @@ class Fit:
             on_epoch=setup.on_epoch,
         )
         if not (loss := check_loss(history)).passed:
-            return Obtained([loss], headline=f"diverged: {history.diverged}", history=history.epochs)
+            return Obtained([loss], headline=f"diverged: {history.diverged}", history=history.evaluations)
         return Obtained(
             [loss],
-            origin=f"epoch {history.best + 1} of {len(history.epochs)}",
+            origin=f"epoch {history.epoch(history.best):g} of {math.ceil(history.epoch(-1))}",
             advice=advice(history, settings),
-            facts={"epoch": history.best + 1},
+            facts={"epoch": history.epoch(history.best)},
             metrics={
-                "epochs": len(history.epochs),
-                "best_epoch": history.best + 1,
-                "train_seconds": sum(row["epoch_seconds"] for row in history.epochs),
-                "rows_per_s": max(row["rows_per_s"] for row in history.epochs),
+                "epochs": math.ceil(history.epoch(-1)),
+                "best_epoch": history.epoch(history.best),
+                "train_seconds": sum(row["epoch_seconds"] for row in history.evaluations),
+                "rows_per_s": max(row["rows_per_s"] for row in history.evaluations),
             },
-            history=history.epochs,
+            history=history.evaluations,
         )
 
 
 def check_loss(history: History) -> Check:
     """Whether every loss was a finite number."""
-    finite = bool(history.epochs) and not history.diverged
+    finite = bool(history.evaluations) and not history.diverged
     advice = "lower train.learning_rate, or check the data for NaN"
     return Check(name="loss", measured="finite" if finite else history.diverged, limit="finite", passed=finite, advice=advice)
 
@@ -52,6 +54,7 @@ def check_loss(history: History) -> Check:
 def advice(history: History, settings: Train) -> str:
     """How to reach a better score."""
     better = "lower" if settings.best == "loss" else "higher"
-    early = f"no {better} validation {settings.best} for {history.waited} epochs ended the training: raise train.patience"
+    waited = "evaluations" if settings.evaluate_steps else "epochs"
+    early = f"no {better} validation {settings.best} for {history.waited} {waited} ended the training: raise train.patience"
     longer = early if history.waited >= settings.patience else "raise train.epochs"
     return f"{longer}, check the data, or lower train.min_score"

@@ -1,6 +1,6 @@
 """Eager training: seeded, with early stopping by the validation loss or score; the best weights are kept.
 
-Not supported: resuming, mixed precision, several devices.
+Not supported: resuming, several devices.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import numpy as np
 from paddleship.config.sections.train import Train
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
-from paddleship.errors import ModelError
-from paddleship.model import building
+from paddleship.errors import ModelError, ParamsError
+from paddleship.model import building, device
 from paddleship.model.optimizing import Optimizer
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.preprocess import Example, Preprocess
@@ -54,20 +54,27 @@ class Evaluation:
 
 @dataclass
 class History:
-    """Metrics of each epoch as flat dicts; `best` is the epoch (from 0) whose weights the model has."""
+    """Metrics of each evaluation as flat dicts; `best` is the index of the one whose weights the model has.
 
-    epochs: list[dict[str, float]] = field(default_factory=list)
+    There is one at the end of each epoch, and with train.evaluate_steps others before, whose `epoch` is how many are done.
+    """
+
+    evaluations: list[dict[str, float]] = field(default_factory=list)
     best: int = 0
     diverged: str | None = None
 
     @property
     def waited(self) -> int:
-        """Epochs since the best one."""
-        return len(self.epochs) - 1 - self.best
+        """Evaluations since the best one."""
+        return len(self.evaluations) - 1 - self.best
+
+    def epoch(self, index: int) -> float:
+        """The epochs that were done at an evaluation."""
+        return self.evaluations[index].get("epoch", range(1, len(self.evaluations) + 1)[index])
 
     @property
     def score(self) -> float:
-        return self.epochs[self.best]["validation_score"] if self.epochs else math.nan
+        return self.evaluations[self.best]["validation_score"] if self.evaluations else math.nan
 
 
 @dataclass(frozen=True)
@@ -83,12 +90,33 @@ class Task:
         return task_kinds.get(self.name)
 
 
-def make_task(name: str, settings: Train) -> Task:
-    """The task with its default loss, or with the loss that train.loss names."""
+def make_task(name: str, settings: Train, *, labels: np.ndarray[Any, Any] | None = None, classes: Sequence[str] = ()) -> Task:
+    """The task with its default loss, or with the loss that train.loss names. With the training `labels`, the loss weights classes."""
     if settings.loss:
         return Task(name, resolve(settings.loss, key="train.loss", error=ModelError), settings.loss)
     loss = task_kinds.get(name).loss
+    if labels is not None and settings.class_weights != "none":
+        loss = _weighted(task_kinds.get(name), settings.class_weights, labels, classes)
     return Task(name, lambda outputs, labels: loss(_first(outputs), labels))
+
+
+def _weighted(
+    kind: TaskKind, weights: str | Mapping[str, float], labels: np.ndarray[Any, Any], classes: Sequence[str]
+) -> Callable[[Any, Any], Any]:
+    """The default loss with weights of classes. Raises ParamsError if the task has no classes, or not the named ones."""
+    import paddle
+
+    if (weighting := kind.class_weights) is None:
+        raise ParamsError(f"train.class_weights is {weights!r}, and a {kind.name} task weights no classes: set it to none")
+    if not isinstance(weights, str) and (strange := [name for name in weights if name not in classes]):
+        known = f"it has {', '.join(classes)}" if classes else "it is empty"
+        raise ParamsError(f"train.class_weights names {strange[0]!r}, which is not in data.classes ({known}): correct the name")
+    if isinstance(weights, str):
+        values = weighting.balanced(labels, len(classes) or int(labels.max()) + 1)
+    else:
+        values = np.array([weights.get(name, 1.0) for name in classes])
+    tensor = paddle.to_tensor(values.astype(np.float32))
+    return lambda output, labels: weighting.loss(output, labels, tensor)
 
 
 def fit(
@@ -103,53 +131,78 @@ def fit(
     seed: int,
     on_epoch: OnEpoch,
 ) -> History:
-    """Train `layer` in place; afterwards it has the weights of its best epoch.
+    """Train `layer` in place; afterwards it has the weights of its best evaluation.
 
-    `form` maps the inputs of a batch to the arguments of forward. Stops after `patience` epochs without a better one by `best`, and
+    `form` maps the inputs of a batch to the arguments of forward. Stops after `patience` evaluations without a better one by `best`, and
     immediately, with `diverged` set, if a loss is not finite.
     """
     optimizer = Optimizer(layer, settings, math.ceil(len(train.labels) / settings.batch_size))
     random = np.random.default_rng(seed)
-    history, best, best_weights = History(), math.inf, None
+    course = _Course(layer, settings, optimizer)
     started = time.monotonic()
     for epoch in range(settings.epochs):
-        epoch_start = time.monotonic()
-        loss = _train_epoch(
+        begun = time.monotonic()
+        for trained in _train_epoch(
             layer, optimizer, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
-        )
-        if not math.isfinite(loss):
-            history.diverged = f"the training loss is {loss} in epoch {epoch + 1}"
-            return history
-        evaluated = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
-        validation_loss, score = evaluated.loss, evaluated.score
-        if not math.isfinite(validation_loss):
-            history.diverged = f"the validation loss is {validation_loss} in epoch {epoch + 1}"
-            return history
-        seconds = time.monotonic() - epoch_start
-        metrics = {
-            "train_loss": loss,
-            "validation_loss": validation_loss,
-            "validation_score": score,
-            "rows_per_s": len(train.labels) / seconds,
-            "epoch_seconds": seconds,
-        }
-        history.epochs.append(metrics)
-        on_epoch(metrics, epoch)
-        rest = clock((time.monotonic() - started) / (epoch + 1) * (settings.epochs - epoch - 1))
-        figures = f"loss {loss:.4f}  validation {validation_loss:.4f}  {task.kind.score.name} {score:.4f}"
-        print(f"epoch {epoch + 1}/{settings.epochs}  {figures}  {metrics['rows_per_s']:,.0f} rows/s  eta {rest}")
-        reached = validation_loss if settings.best == "loss" else -score
-        if reached < best or best_weights is None:
-            best, history.best = reached, epoch
-            best_weights = {name: tensor.numpy().copy() for name, tensor in layer.state_dict().items()}
-        elif history.waited >= settings.patience and epoch + 1 < settings.epochs:
-            print(
-                f"stopped early: no {'lower' if settings.best == 'loss' else 'higher'} validation {settings.best} for {settings.patience} "
-                f"epochs; keeping the weights of epoch {history.best + 1}"
-            )
-            break
-    layer.set_state_dict(best_weights)
-    return history
+        ):
+            if not math.isfinite(trained.loss):
+                return course.diverged(f"the training loss is {trained.loss} in epoch {epoch + 1}")
+            evaluated = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
+            if not math.isfinite(evaluated.loss):
+                return course.diverged(f"the validation loss is {evaluated.loss} in epoch {epoch + 1}")
+            seconds = time.monotonic() - begun
+            metrics = {
+                **({"epoch": epoch + trained.share} if settings.evaluate_steps else {}),
+                "train_loss": trained.loss,
+                "validation_loss": evaluated.loss,
+                "validation_score": evaluated.score,
+                "rows_per_s": trained.rows / seconds,
+                "epoch_seconds": seconds,
+            }
+            course.add(metrics)
+            on_epoch(metrics, len(course.history.evaluations) - 1)
+            rest = clock((time.monotonic() - started) / (epoch + trained.share) * (settings.epochs - epoch - trained.share))
+            figures = f"loss {trained.loss:.4f}  validation {evaluated.loss:.4f}  {task.kind.score.name} {evaluated.score:.4f}"
+            print(f"epoch {epoch + trained.share:g}/{settings.epochs}  {figures}  {metrics['rows_per_s']:,.0f} rows/s  eta {rest}")
+            if course.history.waited >= settings.patience and epoch + trained.share < settings.epochs:
+                return course.stopped()
+            begun = time.monotonic()
+    return course.ended()
+
+
+class _Course:
+    """The course of a training: its history, and the weights of its best evaluation."""
+
+    def __init__(self, layer: Any, settings: Train, optimizer: Optimizer) -> None:
+        self._layer, self._settings, self._optimizer = layer, settings, optimizer
+        self._reached, self._weights = math.inf, dict[str, Any]()
+        self.history = History()
+
+    def add(self, metrics: dict[str, float]) -> None:
+        """Add an evaluation, and keep the weights if it is the best."""
+        self.history.evaluations.append(metrics)
+        reached = metrics["validation_loss"] if self._settings.best == "loss" else -metrics["validation_score"]
+        better = reached < self._reached or not self._weights
+        self._optimizer.evaluated(better=better)
+        if better:
+            self._reached, self.history.best = reached, len(self.history.evaluations) - 1
+            self._weights = {name: tensor.numpy().copy() for name, tensor in self._layer.state_dict().items()}
+
+    def diverged(self, why: str) -> History:
+        self.history.diverged = why
+        return self.history
+
+    def stopped(self) -> History:
+        settings, history = self._settings, self.history
+        better, what = ("lower" if settings.best == "loss" else "higher"), ("evaluations" if settings.evaluate_steps else "epochs")
+        kept = f"keeping the weights of epoch {history.epoch(history.best):g}"
+        print(f"stopped early: no {better} validation {settings.best} for {settings.patience} {what}; {kept}")
+        return self.ended()
+
+    def ended(self) -> History:
+        """Give the layer its best weights."""
+        self._layer.set_state_dict(self._weights)
+        return self.history
 
 
 def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: ArgumentForm, task: Task, batch_size: int) -> Evaluation:
@@ -179,6 +232,15 @@ def ask(layer: Any, batch: Mapping[str, np.ndarray[Any, Any]], form: ArgumentFor
         return building.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
 
 
+@dataclass(frozen=True)
+class _Trained:
+    """A part of an epoch: its mean loss, or the first loss that is not finite; its rows; and the share of the epoch that is done."""
+
+    loss: float
+    rows: int
+    share: float
+
+
 def _train_epoch(
     layer: Any,
     optimizer: Optimizer,
@@ -190,25 +252,32 @@ def _train_epoch(
     task: Task,
     random: np.random.Generator,
     label: str,
-) -> float:
-    """One pass over the training rows. Returns the mean loss, or the first loss that is not finite."""
-    layer.train()
+) -> Iterator[_Trained]:
+    """One pass over the training rows: yields after every train.evaluate_steps steps, and at the end."""
     progress = Progress(label, len(split.labels), "rows", eta=False)
-    total = 0.0
-    for indices in _batches(split.examples, settings.batch_size, random):
-        result, target = _forward(layer, split, indices, preprocess, form, task)
-        loss = _loss(task, result, target)
+    total, rows, done = 0.0, 0, 0
+    every = (settings.evaluate_steps or 0) * settings.accumulate
+    layer.train()
+    for number, indices in enumerate(_batches(split.examples, settings.batch_size, random), 1):
+        with device.casting(settings):
+            result, target = _forward(layer, split, indices, preprocess, form, task)
+            loss = _loss(task, result, target)
         value = float(loss.item())
         if not math.isfinite(value):
-            return value
+            yield _Trained(value, rows, 1)
+            return
         try:
             optimizer.add(loss)
         except Exception as failure:
             raise ModelError(f"the gradient of {type(layer).__name__} failed ({explain(failure)}): fix forward or train.loss") from None
-        total += value * len(indices)
+        total, rows, done = total + value * len(indices), rows + len(indices), done + len(indices)
         progress.advance(len(indices))
+        if every and number % every == 0 and done < len(split.labels):
+            yield _Trained(total / rows, rows, done / len(split.labels))
+            total, rows = 0.0, 0
+            layer.train()
     optimizer.flush()
-    return total / len(split.labels)
+    yield _Trained(total / rows, rows, 1)
 
 
 def _forward(

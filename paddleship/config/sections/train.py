@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from paddleship.config.sections.section import Positive, Reference, Section
-from paddleship.config.validation_errors import whole
+from paddleship.config.sections.section import Fraction, Positive, Reference, Section
+from paddleship.config.validation_errors import whole, written_as
 
 
 class CheckpointFile(Section):
@@ -47,15 +47,41 @@ class Train(Section):
     batch_size: Positive = Field(64, description="rows of a training step")
     optimizer: Literal["adamw", "adam", "momentum", "sgd"] = Field("adamw", description="rule of the steps; momentum is SGD with 0.9")
     learning_rate: Annotated[float, Field(gt=0)] = Field(0.001, description="step size of the optimizer")
-    schedule: Literal["constant", "cosine", "linear"] = Field("constant", description="course of the step size; the others end at 0")
+    schedule: Literal["constant", "cosine", "linear", "step", "plateau"] = Field(
+        "constant", description="course of the step size; cosine and linear end at 0, step and plateau reduce it"
+    )
+    schedule_every: Positive = Field(
+        3, description="step: epochs between two reductions; plateau: evaluations without a better loss or score before one"
+    )
+    schedule_factor: Fraction = Field(0.1, description="what step and plateau multiply the step size by")
     warmup_epochs: Annotated[float, Field(ge=0)] = Field(0, description="epochs in which the step size rises from 0")
     clip_norm: Annotated[float, Field(gt=0)] | None = Field(None, description="largest norm of all gradients together; null: any")
     accumulate: Positive = Field(1, description="batches for one step; each counts as 1 / accumulate of it")
     weight_decay: Annotated[float, Field(ge=0)] = Field(0.0, description="weight decay of the optimizer; 0: none")
-    best: Literal["loss", "score"] = Field("loss", description="what is best on the validation rows in the epoch whose weights are kept")
-    patience: Positive = Field(3, description="epochs without a better loss or score before training stops")
+    best: Literal["loss", "score"] = Field("loss", description="what is best on the validation rows where weights are kept")
+    patience: Positive = Field(3, description="evaluations without a better loss or score before training stops")
+    evaluate_steps: Positive | None = Field(
+        None, description="steps between two evaluations on the validation rows within an epoch; null: one at its end"
+    )
     min_score: Annotated[float, Field(le=1)] | None = Field(None, description="gate: least validation accuracy (R² for a regression)")
     loss: Reference | None = Field(None, description="loss(outputs, labels); default by data.task")
+    class_weights: Literal["none", "balanced"] | dict[str, Annotated[float, Field(gt=0)]] = Field(
+        "none",
+        description="weight of each class in the default loss: by name, or balanced: inverse to its share of the training rows",
+    )
+    device: Annotated[str, written_as(r"auto|cpu|gpu:\d+", "auto, cpu or gpu:NUMBER")] = Field(
+        "auto", description="where training runs; auto: a GPU if Paddle has one"
+    )
+    amp: Literal[False, "bfloat16", "float16"] = Field(False, description="mixed precision of training, on a GPU only")
+
+    @model_validator(mode="after")
+    def _weights_of_the_default_loss(self) -> Train:
+        if self.loss and self.class_weights != "none":
+            raise whole(
+                f"class_weights are for the default loss (got {self.class_weights!r} and loss {self.loss!r}): let that function weight "
+                "classes, or remove one"
+            )
+        return self
 
     @model_validator(mode="after")
     def _time_after_warmup(self) -> Train:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from paddleship.errors import ModelError
 from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.task_kinds import registry
+from paddleship.shipped.computing.task_kinds.registration import Array
 
 KIND = "class-count"
 _FEWEST = 3  # test rows of a class from which it is a warning that the model never chooses it
@@ -65,15 +68,25 @@ def absent(present: Mapping[str, Sequence[bool]], classes: Sequence[str]) -> lis
     return findings
 
 
-def unchosen(counts: Mapping[int, int], rows: int, classes: Sequence[str]) -> list[Finding]:
-    """A finding about classes that the model chooses for none of the test rows; `counts` are the rows that have each as their label."""
+def unchosen(counts: Mapping[int, int], rows: int, classes: Sequence[str], *, shares: Mapping[int, float]) -> list[Finding]:
+    """A finding about classes that the model chooses for none of the test rows; `counts` are the rows that have each as their label.
+
+    `shares` are those of all classes among the labels, which may be those of positions.
+    """
     if not counts:
         return []
     severity: Severity = "warning" if max(counts.values()) >= _FEWEST else "note"
-    named = ", ".join(f"{name(one, classes)} ({count:,} rows)" for one, count in list(counts.items())[:5])
+    named = ", ".join(f"{name(one, classes)} ({count:,} rows, {shares[one]:.1%} of the labels)" for one, count in list(counts.items())[:5])
     more = f" and {len(counts) - 5:,} more" if len(counts) > 5 else ""
-    message = f"the model chooses these classes for none of the {rows:,} test rows: {named}{more}"
-    return [Finding("unchosen-class", severity, message, "provide more rows of them, or weight them in train.loss")]
+    largest = f"the largest class has {max(shares.values()):.1%}"
+    message = f"the model chooses these classes for none of the {rows:,} test rows: {named}{more}; {largest}"
+    return [Finding("unchosen-class", severity, message, "provide more rows of them, or set train.class_weights")]
+
+
+def shares(labels: Array) -> dict[int, float]:
+    """The share of each class among labels."""
+    identities, counts = np.unique(labels, return_counts=True)
+    return {int(one): float(count / counts.sum()) for one, count in zip(identities, counts, strict=True)}
 
 
 def name(identity: int, classes: Sequence[str]) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
-from paddleship.data.task_kinds import class_scores, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, linear, skill
+from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError
 from paddleship.reports.finding import Finding
@@ -57,8 +58,10 @@ def _chooses(outputs: Array) -> bool:
     return outputs.ndim == 2 and outputs.shape[1] > 1
 
 
-def _constant(outputs: Array, labels: Array) -> ConstantAnswer | None:
-    return ConstantAnswer("largest_class_share", "largest class", _largest_class(labels)[1]) if _chooses(outputs) else None
+def _constant(training: Array, outputs: Array, _labels: Array) -> ConstantAnswer | None:
+    if not _chooses(outputs):
+        return None
+    return ConstantAnswer("largest class", linear.one_hot(np.full(len(outputs), _largest_class(training)[0]), outputs.shape[1]))
 
 
 def _findings(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
@@ -75,7 +78,11 @@ def _against_largest(outputs: Array, labels: Array, classes: Sequence[str]) -> l
 
 def _unchosen(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
     counts = {int(one): int((labels == one).sum()) for one in np.setdiff1d(labels, outputs.argmax(1))}
-    return class_scores.unchosen(counts, len(labels), classes)
+    return class_scores.unchosen(counts, len(labels), classes, shares=class_scores.shares(labels))
+
+
+def _per_class(outputs: Array, labels: Array, classes: Sequence[str]) -> ClassTable | None:
+    return class_tables.of_classes(outputs.argmax(1), labels, outputs.shape[1], classes) if _chooses(outputs) else None
 
 
 def _largest_class(labels: Array) -> tuple[int, float]:
@@ -96,7 +103,10 @@ TASK_KIND = TaskKind(
     score=Score("accuracy", "accuracy", _accuracy, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), share_of_decisions=True),
     fits=lambda outputs, labels: outputs.ndim == labels.ndim + 1,
     check_output=_check_output,
+    class_weights=class_weights.CLASSES,
     constant=_constant,
+    linear=linear.CLASSIFIER,
+    per_class=_per_class,
     findings=_findings,
     decisive=lambda outputs: outputs.shape[-1:] != (1,),
     margin=_margin,

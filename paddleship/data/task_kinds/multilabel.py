@@ -10,7 +10,7 @@ import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
-from paddleship.data.task_kinds import class_scores, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, linear, skill
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError
 from paddleship.reports.finding import Finding
@@ -80,13 +80,16 @@ def _check_output(output: UntrainedOutput) -> list[Finding]:
     return class_scores.check(output.name, output.shape, rows=output.rows, classes=output.classes, largest_id=largest, own_loss=False)
 
 
-def _constant(outputs: Array, labels: Array) -> ConstantAnswer | None:
-    """The best score of one answer to all rows, which holds the most frequent labels."""
-    if not _fits(outputs, labels) or not labels.any():
+def _constant(training: Array, outputs: Array, labels: Array) -> ConstantAnswer | None:
+    """The one set of labels with the best score, which holds the most frequent ones."""
+    if not _fits(outputs, labels) or not training.any():
         return None
-    counts = np.sort(labels.sum(0))[::-1]
-    scores = 2 * counts.cumsum() / (np.arange(1, len(counts) + 1) * len(labels) + counts.sum())
-    return ConstantAnswer("constant_labels_f1", "constant labels", float(scores.max()))
+    order = np.argsort(-training.sum(0), kind="stable")
+    counts = training.sum(0)[order]
+    scores = 2 * counts.cumsum() / (np.arange(1, len(counts) + 1) * len(training) + counts.sum())
+    answer = np.full(len(counts), -1.0)
+    answer[order[: int(scores.argmax()) + 1]] = 1
+    return ConstantAnswer("constant labels", np.broadcast_to(answer, labels.shape))
 
 
 def _findings(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
@@ -104,7 +107,8 @@ def _against_constant(outputs: Array, labels: Array) -> list[Finding]:
 
 def _unchosen(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
     missed = np.flatnonzero(labels.any(0) & ~(outputs > 0).any(0))
-    return class_scores.unchosen({int(index): int(labels[:, index].sum()) for index in missed}, len(labels), classes)
+    counts = {int(index): int(labels[:, index].sum()) for index in missed}
+    return class_scores.unchosen(counts, len(labels), classes, shares=dict(enumerate(labels.mean(0).tolist())))
 
 
 def _margin(eager: Array, other: Array) -> float:
@@ -127,7 +131,10 @@ TASK_KIND = TaskKind(
     further={"exact_match": _exact_match},
     fits=_fits,
     check_output=_check_output,
+    class_weights=class_weights.LABELS,
     constant=_constant,
+    linear=linear.LABELS,
+    per_class=lambda outputs, labels, classes: class_tables.of_sets(outputs > 0, labels > 0, classes),
     findings=_findings,
     margin=_margin,
 )

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from paddleship.data.task_kinds import positions
+from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.task_kinds.registration import Array, Decision
 
@@ -71,11 +72,38 @@ class Score:
 
 @dataclass(frozen=True)
 class ConstantAnswer:
-    """The score that a constant answer would reach on the same rows: `metric` is its name in a report, `title` that for people."""
+    """One answer to all rows, chosen by the training labels: `title` names it, `outputs` are those of a model that gives it to each row."""
 
-    metric: str
     title: str
-    value: float
+    outputs: Array
+
+
+Answering = Callable[[Any], Array]
+
+
+@dataclass(frozen=True)
+class LinearModel:
+    """The linear model of a task, which a trained model is compared with.
+
+    `fit(features, labels)` fits it on a matrix of features, which may be sparse, and returns a function from features to outputs, in the
+    form that the score takes. `size(labels)` is how many numbers it computes for a row, as far as time and memory grow with them; 0 if it
+    cannot predict such labels.
+    """
+
+    fit: Callable[[Any, Array], Answering]
+    size: Callable[[Array], int]
+
+
+@dataclass(frozen=True)
+class ClassWeights:
+    """How the loss of a task weights classes.
+
+    `balanced(labels, count)` are the weights of `count` classes by the training labels. `loss(output, labels, weights)` is the loss with
+    them, as a tensor; with equal weights of 1 it is that of the task.
+    """
+
+    balanced: Callable[[Array, int], Array]
+    loss: Callable[[Any, Any, Any], Any]
 
 
 @dataclass(frozen=True)
@@ -98,12 +126,13 @@ class UntrainedOutput:
 class TaskKind:
     """All that the pipeline knows about a task. Outputs are the first output of a model for all rows of a part.
 
-    `loss(output, labels)` is a tensor with one number, `score` the score that gates use, `further` are scores of (outputs, labels,
-    classes) that are reported beside it.
+    `loss(output, labels)` is a tensor with one number, and `class_weights` weights classes in it. `score` is the score that gates use,
+    `further` are scores of (outputs, labels, classes) that are reported beside it.
     `fits(outputs, labels)`: the outputs have the shape that the score needs. `check_output` compares the output of
     the untrained model with labels and classes, and raises ModelError.
-    `constant(outputs, labels)` is what a constant answer reaches, None if that says nothing; `findings(outputs, labels, classes)` are
-    warnings about the outputs of the trained model for the test rows.
+    `constant(training, outputs, labels)` is the best constant answer by the training labels, for the rows of these outputs and labels; None
+    if it says nothing. `linear` is the linear model that outputs are compared with. `per_class(outputs, labels, classes)` are the scores of
+    each class, `findings(outputs, labels, classes)` warnings about the outputs of the trained model for the test rows.
 
     `decisive(outputs)`: decisions are enough to judge a lower precision by. `margin(eager, other)` is by how much the outputs of one row
     would have to change to decide as those of `other` do.
@@ -116,7 +145,10 @@ class TaskKind:
     fits: Callable[[Array, Array], bool]
     further: Mapping[str, Callable[[Array, Array, Sequence[str]], float]] = field(default_factory=dict)
     check_output: Callable[[UntrainedOutput], list[Finding]] | None = None
-    constant: Callable[[Array, Array], ConstantAnswer | None] = lambda _outputs, _labels: None
+    constant: Callable[[Array, Array, Array], ConstantAnswer | None] = lambda _training, _outputs, _labels: None
+    class_weights: ClassWeights | None = None
+    linear: LinearModel | None = None
+    per_class: Callable[[Array, Array, Sequence[str]], ClassTable | None] = lambda _outputs, _labels, _classes: None
     findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []
     decisive: Callable[[Array], bool] = lambda _outputs: True
     margin: Callable[[Array, Array], float] = lambda _eager, _other: np.inf

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.data.row_faults import RowFault, where
-from paddleship.data.task_kinds import skill
-from paddleship.data.task_kinds.registration import Labels, Score, TaskKind
+from paddleship.data.task_kinds import linear, skill
+from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.preprocess.tensors import UNUSUAL
 from paddleship.shipped.computing.task_kinds.registration import Array
@@ -71,6 +71,10 @@ def _fits(outputs: Array, labels: Array) -> bool:
     return outputs.size == labels.size
 
 
+def _constant(training: Array, outputs: Array, labels: Array) -> ConstantAnswer | None:
+    return ConstantAnswer("mean", np.broadcast_to(training.mean(0), labels.shape)) if _fits(outputs, labels) else None
+
+
 def _findings(outputs: Array, labels: Array, _classes: Sequence[str]) -> list[Finding]:
     if not _fits(outputs, labels):
         return []
@@ -90,5 +94,7 @@ TASK_KIND = TaskKind(
     loss=_loss,
     score=Score("r2", "R²", r2, tolerance=lambda _rows, recorded: _TOLERANCE * max(1.0, abs(recorded))),
     fits=_fits,
+    constant=_constant,
+    linear=linear.REGRESSOR,
     findings=_findings,
 )

@@ -10,7 +10,8 @@ import numpy as np
 
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
-from paddleship.data.task_kinds import class_scores, skill
+from paddleship.data.task_kinds import class_scores, class_tables, class_weights, skill
+from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.positions import PADDING, at, fit
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError, ModelError
@@ -119,8 +120,11 @@ def _majority(labels: Array) -> tuple[int, float]:
     return int(tags[counts.argmax()]), float(counts.max() / counts.sum())
 
 
-def _constant(outputs: Array, labels: Array) -> ConstantAnswer | None:
-    return ConstantAnswer("majority_tag_share", "majority tag", _majority(labels)[1]) if _fits(outputs, labels) else None
+def _constant(training: Array, outputs: Array, labels: Array) -> ConstantAnswer | None:
+    if not _fits(outputs, labels):
+        return None
+    answer = np.arange(outputs.shape[-1]) == _majority(training)[0]
+    return ConstantAnswer("majority tag", np.broadcast_to(answer, outputs.shape))
 
 
 def _findings(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
@@ -138,7 +142,12 @@ def _against_majority(outputs: Array, labels: Array, classes: Sequence[str]) -> 
 
 def _unchosen(outputs: Array, labels: Array, classes: Sequence[str]) -> list[Finding]:
     missed = np.setdiff1d(_known(labels), at(outputs.argmax(-1), labels))
-    return class_scores.unchosen({int(tag): int((labels == tag).any(1).sum()) for tag in missed}, len(labels), classes)
+    counts = {int(tag): int((labels == tag).any(1).sum()) for tag in missed}
+    return class_scores.unchosen(counts, len(labels), classes, shares=class_scores.shares(_known(labels)))
+
+
+def _per_class(outputs: Array, labels: Array, classes: Sequence[str]) -> ClassTable:
+    return class_tables.of_classes(at(outputs.argmax(-1), labels), _known(labels), outputs.shape[-1], classes)
 
 
 def _margin(eager: Array, other: Array) -> float:
@@ -155,7 +164,9 @@ TASK_KIND = TaskKind(
     further={"span_f1": _span_f1},
     fits=_fits,
     check_output=_check_output,
+    class_weights=class_weights.TAGS,
     constant=_constant,
+    per_class=_per_class,
     findings=_findings,
     margin=_margin,
 )

@@ -89,6 +89,27 @@ def test_step_sizes_stay_rise_and_fall_as_asked():
     assert rates(Train(epochs=2, learning_rate=0.4, warmup_epochs=1), 2)[2:] == pytest.approx([0.4, 0.4])
 
 
+def test_a_step_size_falls_by_a_factor_every_few_epochs():
+    settings = Train(epochs=6, learning_rate=0.4, schedule="step", schedule_every=2, schedule_factor=0.5)
+    assert rates(settings, 2) == pytest.approx([0.4] * 4 + [0.2] * 4 + [0.1] * 4)
+    warm = rates(settings.model_copy(update={"warmup_epochs": 1}), 2)
+    assert warm[:6] == pytest.approx([0, 0.2, 0.4, 0.4, 0.4, 0.4])
+    assert warm[6] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize(("warmup", "first"), [(0, 0.4), (0.5, 0.2)])
+def test_a_step_size_falls_where_evaluations_are_no_better(warmup, first):
+    settings = Train(optimizer="sgd", epochs=9, learning_rate=0.4, schedule="plateau", schedule_every=2, warmup_epochs=warmup)
+    optimizer, seen = Optimizer(model := layer(), settings, 4), []
+    for better in (True, False, True, False, False, False, False, False):
+        optimizer.add(loss(model, X))
+        optimizer.evaluated(better=better)
+        optimizer.add(loss(model, X))
+        seen.append(optimizer._optimizer.get_lr())
+    assert seen == pytest.approx([0.4, 0.4, 0.4, 0.4, 0.04, 0.04, 0.004, 0.004])
+    assert rates(settings, 4)[1] == pytest.approx(first)
+
+
 @pytest.mark.parametrize(("best", "kept"), [("loss", 0), ("score", 2)])
 def test_the_epoch_that_is_kept_is_the_best_by_loss_or_by_score(monkeypatch, best, kept):
     class Scores:

@@ -12,7 +12,7 @@ import numpy as np
 
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.preprocess.measures import Array, Measure
-from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind, fitted, param
+from paddleship.shipped.computing.preprocess.registration import Content, InputEncoder, Kind, fitted, param
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 from paddleship.shipped.computing.spec import BATCH, TensorSpec
 
@@ -38,6 +38,10 @@ class Categories(InputEncoder):
     @cached_property
     def request(self) -> TensorSpec:
         return TensorSpec(self.column, "str", (BATCH,))
+
+    @property
+    def content(self) -> Content | None:
+        return Content.CATEGORY
 
     @property
     def longest_text(self) -> int:

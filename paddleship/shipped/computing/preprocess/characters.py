@@ -16,7 +16,7 @@ import numpy as np
 
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.preprocess.measures import Array, Measure
-from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind, fitted, param
+from paddleship.shipped.computing.preprocess.registration import Content, InputEncoder, Kind, fitted, param
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise, sources
 from paddleship.shipped.computing.spec import BATCH, Dimension, TensorSpec
 
@@ -41,6 +41,10 @@ class Characters(InputEncoder):
     @cached_property
     def request(self) -> TensorSpec:
         return TensorSpec(self.column, "str", (BATCH,))
+
+    @property
+    def content(self) -> Content | None:
+        return Content.TEXT
 
     @property
     def longest_text(self) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.preprocess.measures import Array
-from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind, fitted, param
+from paddleship.shipped.computing.preprocess.registration import Content, InputEncoder, Kind, fitted, param
 from paddleship.shipped.computing.preprocess.tensors import checked
 from paddleship.shipped.computing.spec import TensorSpec
 
@@ -35,6 +35,10 @@ class Numbers(InputEncoder):
     def request(self) -> TensorSpec:
         """Numbers in full precision, without the range of the model's input, which they have after standardising."""
         return TensorSpec(self.column, "float64", self.spec.shape)
+
+    @property
+    def content(self) -> Content | None:
+        return Content.NUMBERS
 
     def accept(self, value: Any) -> Any:
         array = checked(value, self.request)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
+from enum import Enum, auto
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -17,6 +18,14 @@ from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _COMMON = ("column", "spec")  # fields that every kind has
 ValueMeasure = Callable[[Any], float]
+
+
+class Content(Enum):
+    """What a value is to a model that is fitted on columns: a text, one of few names, or equally many numbers in every row."""
+
+    TEXT = auto()
+    CATEGORY = auto()
+    NUMBERS = auto()
 
 
 def param(description: str, default: Any = MISSING, *, at_least: float | None = None, only_params: bool = False) -> Any:
@@ -50,6 +59,11 @@ class InputEncoder(ABC):
     def request(self) -> TensorSpec:
         """The tensor that a client sends; a column of text or of files has the dtype "str" or "bytes" and the shape (batch,)."""
         return replace(self.spec, name=self.column)
+
+    @property
+    def content(self) -> Content | None:
+        """What `same` returns if that is a text, and otherwise what `encode` returns; None if it is none of these, such as a picture."""
+        return None
 
     @property
     def longest_text(self) -> int:

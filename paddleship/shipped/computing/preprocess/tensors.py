@@ -11,7 +11,7 @@ import numpy as np
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess.measures import Array
-from paddleship.shipped.computing.preprocess.registration import InputEncoder, Kind
+from paddleship.shipped.computing.preprocess.registration import Content, InputEncoder, Kind
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 UNUSUAL = re.compile(r"_|[^\x00-\x7f]")  # in text that Python would read as a number: 1_5 is 15
@@ -22,6 +22,14 @@ class Tensor(InputEncoder):
     """A column that already is an input of the model."""
 
     is_input: ClassVar[bool] = True
+
+    @property
+    def content(self) -> Content | None:
+        """Numbers of a fixed shape; a single whole number may be an id."""
+        sizes, kind = self.spec.shape[1:], self.spec.numpy_dtype.kind
+        if kind in "iub" and not sizes:
+            return Content.CATEGORY
+        return Content.NUMBERS if kind in "iubf" and all(isinstance(size, int) for size in sizes) else None
 
     def accept(self, value: Any) -> Any:
         return checked(value, self.request)

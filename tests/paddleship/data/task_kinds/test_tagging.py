@@ -215,8 +215,8 @@ def test_the_bootstrap_computes_the_same_score():
 
 def test_the_constant_answer_is_the_most_frequent_tag():
     share = max(np.bincount(np.concatenate(OWN))) / sum(LENGTHS)
-    assert KIND.constant(SCORES, LABELS).value == pytest.approx(share)
-    assert KIND.constant(SCORES[:, 0], LABELS) is None
+    assert KIND.score.of(KIND.constant(LABELS, SCORES, LABELS).outputs, LABELS) == pytest.approx(share)
+    assert KIND.constant(LABELS, SCORES[:, 0], LABELS) is None
 
 
 def test_a_model_that_learned_nothing_and_a_tag_that_is_never_chosen_are_findings():
@@ -225,7 +225,7 @@ def test_a_model_that_learned_nothing_and_a_tag_that_is_never_chosen_are_finding
     shy[..., 3] = -9
     found = KIND.findings(shy, LABELS, CLASSES)
     assert [(one.kind, one.severity) for one in found] == [("unchosen-class", "warning")]
-    assert f"'B-NAME' ({sum(3 in tags for tags in OWN)} rows)" in found[0].message
+    assert f"'B-NAME' ({sum(3 in tags for tags in OWN)} rows, " in found[0].message
     padding_only = SCORES.copy()
     padding_only[..., 3] = -9
     padding_only[LABELS.shape[0] - 1, 11, 3] = 9
