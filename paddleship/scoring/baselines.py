@@ -34,8 +34,7 @@ class Row:
     note: str = ""
 
     def __str__(self) -> str:
-        shown = f"{self.title} {share(self.scores['test'])}"
-        return f"{shown}, gain {self.gain:+.4f} [{self.low:+.4f}, {self.high:+.4f}]" if self.name == _LINEAR else shown
+        return f"{self.title} {share(self.scores['test'])}"
 
 
 @dataclass(frozen=True)
