@@ -47,7 +47,8 @@ def train(params: Params) -> Report:
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
-    layer = building.build(params.model)
+    source = sources.of(params.train)
+    layer = source.build(params)
     form = building.form(layer, params.model)
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
@@ -58,7 +59,7 @@ def train(params: Params) -> Report:
     log = live_metrics()
     kept = Path(f"{params.paths.checkpoint}.unfinished")
     setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None), folder=kept / begun.key[:16])
-    obtained = sources.of(params.train).obtain(setup)
+    obtained = source.obtain(setup)
     _write_history(Path(params.paths.reports) / "train" / "history.json", obtained.history)
     if not all(check.passed for check in obtained.checks):
         return _refused(obtained)
@@ -71,6 +72,8 @@ def train(params: Params) -> Report:
     facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, **obtained.facts, "scores": scores}
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
+        for name, text in obtained.files.items():
+            (beside / name).write_text(text, encoding="utf-8")
         begun.seal(beside)
     shutil.rmtree(kept, ignore_errors=True)
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
@@ -84,7 +87,7 @@ def train(params: Params) -> Report:
     checks = [*obtained.checks, check_round_trip(trained, answers), *check_score(validated.score, score, params.train, advice=advice)]
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_constant_score(constant)} with the weights of {obtained.origin}",
+        headline=f"test {score} {share(tested.score)}{_constant_score(constant)} {obtained.origin}",
         metrics={
             f"test_{score}": tested.score,
             **({f"test_{constant.metric}": constant.value} if constant else {}),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from paddleship.config.sections.train import Train
 from paddleship.model import training
 from paddleship.model.training import History
-from paddleship.model.weight_source import Obtained, Setup
+from paddleship.model.weight_source import Obtained, Setup, WeightSource
 from paddleship.reports.verdict import Check
 
 
-class Fit:
+class Fit(WeightSource):
     """Trains on the training rows, and keeps the weights of the best epoch on the validation rows."""
 
     def obtain(self, setup: Setup) -> Obtained:
@@ -29,7 +29,7 @@ class Fit:
             return Obtained([loss], headline=f"diverged: {history.diverged}", history=history.epochs)
         return Obtained(
             [loss],
-            origin=f"epoch {history.best + 1} of {len(history.epochs)}",
+            origin=f"with the weights of epoch {history.best + 1} of {len(history.epochs)}",
             advice=advice(history, settings),
             facts={"epoch": history.best + 1},
             metrics={

@@ -7,9 +7,8 @@ from pathlib import Path
 
 from paddleship.config import catalogue, workspace_paths
 from paddleship.config.params import Params
-from paddleship.config.sections.train import CheckpointFile
 from paddleship.custody import libraries
-from paddleship.model.checkpoint_import import files
+from paddleship.model import sources
 from paddleship.shipped.computing.files import write_text
 from paddleship.system import host
 
@@ -30,8 +29,8 @@ def fingerprint(values: Params, root: Path = Path()) -> None:
 
 
 def _weights_source(values: Params, root: Path) -> dict[str, str]:
-    source = values.train.source
-    return {"sha256": files.digest(Path(source.checkpoint), root)} if isinstance(source, CheckpointFile) else {"weights": "trained"}
+    digest = sources.of(values.train).digest(root)
+    return {"weights": "trained"} if digest is None else {"sha256": digest}
 
 
 def _write(path: Path, text: str) -> None:
