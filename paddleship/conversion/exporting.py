@@ -127,9 +127,7 @@ class ExportAttempt:
             saved = isolate.run(
                 "the export", save_program, self.source_model, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
-        check_form(
-            self.source_model.model.title, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved
-        )
+        check_form(self.source_model.model.title, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, exported: Sequence[Arrays]) -> WrongError | None:

@@ -44,8 +44,9 @@ def of_program(checkpoint: Path) -> Any:
     try:
         return program_layer.load(checkpoint / program_layer.FILE)
     except (OSError, ValueError, KeyError) as error:
+        reason = f"{type(error).__name__}: {error}"
         raise ModelError(
-            f"the program in checkpoint {str(checkpoint)!r} cannot be read ({type(error).__name__}: {error}): run `paddleship run --again train`"
+            f"the program in checkpoint {str(checkpoint)!r} cannot be read ({reason}): run `paddleship run --again train`"
         ) from None
 
 

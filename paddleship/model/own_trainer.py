@@ -102,7 +102,9 @@ class Own(WeightSource):
             raise ModelError(f"the trainer {name!r} replaced job.layer: train that layer in place, or return the weights as a state dict")
         _set(setup.layer, result, name)
         metrics = {"epochs": len(job.history)} if job.history else {}
-        return Obtained([], origin=f"with the weights of {name}", advice=_ADVICE, facts={"trainer": name}, metrics=metrics, history=job.history)
+        return Obtained(
+            [], origin=f"with the weights of {name}", advice=_ADVICE, facts={"trainer": name}, metrics=metrics, history=job.history
+        )
 
 
 def _set(layer: Any, result: Any, name: str) -> None:

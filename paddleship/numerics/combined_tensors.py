@@ -27,6 +27,8 @@ def arrays(content: bytes, shapes: Mapping[str, Sequence[int]]) -> Iterator[tupl
         if offset + _HEAD.size > len(content):
             raise ValueError(f"ends before {name!r}, after {len(content):,} bytes")
         _, levels, _, size = _HEAD.unpack_from(content, offset)
+        if offset + _HEAD.size + size > len(content):
+            raise ValueError(f"ends within {name!r}, after {len(content):,} bytes")
         kind, shape = _description(content[offset + _HEAD.size : offset + _HEAD.size + min(size, _LONGEST)])
         if levels or kind not in _DTYPES or shape != list(shapes[name]):
             raise ValueError(f"holds another tensor than the program's {name!r} ({shape}, expected {list(shapes[name])})")

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from paddleship.conversion import pir
 from paddleship.errors import CandidateError
 from paddleship.numerics import combined_tensors

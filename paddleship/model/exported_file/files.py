@@ -33,8 +33,8 @@ class Files:
         program = Path(settings.exported)
         if program.suffix not in _SUFFIXES:
             raise ModelError(
-                f"train.source.exported is {settings.exported!r}: name the program that Paddle exported, a .json (such as inference.json) or "
-                "a .pdmodel"
+                f"train.source.exported is {settings.exported!r}: name the program that Paddle exported, a .json (such as "
+                "inference.json) or a .pdmodel"
             )
         return cls(program, Path(settings.parameters) if settings.parameters else program.with_suffix(".pdiparams"))
 
@@ -54,7 +54,9 @@ class Files:
         try:
             read: dict[str, Any] = isolate.run("the reading of the exported program", translating.read, self.program, timeout_s=timeout_s)
         except ProcessDied as died:
-            raise ModelError(f"{str(self.program)!r} is no program that this Paddle reads ({died}): copy it again, or export it again") from None
+            raise ModelError(
+                f"{str(self.program)!r} is no program that this Paddle reads ({died}): copy it again, or export it again"
+            ) from None
         return read
 
     def weights(self, table: Mapping[str, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -73,8 +75,8 @@ class Files:
             ) from None
         except ValueError as odd:
             raise self._others(odd) from None
-        if odd := next((name for name, array in found.items() if array.dtype.name != expected[name]["dtype"]), None):
-            raise self._others(f"holds {odd!r} as {found[odd].dtype}, expected {expected[odd]['dtype']}")
+        if wrong := next((name for name, array in found.items() if array.dtype.name != expected[name]["dtype"]), None):
+            raise self._others(f"holds {wrong!r} as {found[wrong].dtype}, expected {expected[wrong]['dtype']}")
         return found
 
     def _require_json(self) -> None:

@@ -27,7 +27,7 @@ class Parameter:
     number: bool
 
 
-_REORDERED = {name: ("x", "axis", "keepdims", "dtype") for name in ("argmax", "argmin")}
+_REORDERED = dict.fromkeys(("argmax", "argmin"), ("x", "axis", "keepdims", "dtype"))
 """Functions that take the arguments of Paddle's Python function instead. An axis that is None stands for `flatten`."""
 
 

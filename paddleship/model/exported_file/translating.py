@@ -146,6 +146,8 @@ class _Translation:
 
     def _require_calculation(self, name: str, attributes: Mapping[str, Any]) -> None:
         short = name.removeprefix(_DIALECT)
+        if not name:
+            raise ModelError(f"{self._path!r} holds an operator that this Paddle does not know: {_REPORT}")
         if short.rstrip("_").endswith("_grad") or short == "set_parameter":
             raise ModelError(f"{self._path!r} holds the operator {short!r}: {_TRAINING}")
         if not name.startswith(_DIALECT) or short in _OWN_PROCESS or _OUTSIDE & attributes.keys():
@@ -178,7 +180,7 @@ class _Translation:
         return self._numbers.setdefault(value.id, len(self._numbers))
 
 
-_REPORT = "export the model with this version of Paddle, or report the operator as missing in paddleship"
+_REPORT = "export the model with the Paddle that is installed here, or install the Paddle that exported it"
 
 
 def _parameters(name: str) -> tuple[Parameter, ...]:

@@ -108,7 +108,7 @@ class _Runner:
             results = self._paddle.static.nn.cond(values[operator["if"]], yes, no)
         else:
             results = self._loop(operator, values)
-        if not isinstance(results, list | tuple) or len(operator["results"]) == 1 and not operator.get("nested"):
+        if not isinstance(results, list | tuple) or (len(operator["results"]) == 1 and not operator.get("nested")):
             results = [results]
         values.update({number: result for number, result in zip(operator["results"], results, strict=True) if number is not None})
 
@@ -161,7 +161,7 @@ def _lastuses(program: Table) -> list[list[int]]:
     kept = {item["value"] for item in program["outputs"]}
     unneeded = []
     for operator in reversed(program["operators"]):
-        used = {number for number in uses(operator)} | {number for number in operator["results"] if number is not None}
+        used = set(uses(operator)) | {number for number in operator["results"] if number is not None}
         unneeded.append(sorted(used - kept))
         kept |= used
     return unneeded[::-1]

@@ -1,4 +1,4 @@
-"""Eager Paddle: the candidate contains the model's Python code, or an exported program, and weights. It ships if no static graph is faster."""
+"""Eager Paddle: the candidate contains weights, and the model's Python code or program. It ships if no static graph is faster."""
 
 from __future__ import annotations
 
