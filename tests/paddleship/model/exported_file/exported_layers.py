@@ -131,7 +131,7 @@ def _resized(_, x):
 
 
 def _calculated(_, x):
-    plain = x + 1.5, x - x * 2, x / 3, x**2, x % 3, paddle.pow(x.abs(), 0.5), x.clip(-1, 1), paddle.maximum(x, -x)
+    plain = x - x * 2 + 1.5, x * x, x / 3, x**2, x % 3, paddle.pow(x.abs(), 0.5), x.clip(-1, 1), paddle.maximum(x, -x)
     return *plain, paddle.where(x > 0, x, x * 2), x.astype("int32") * 2, paddle.einsum("bchw,bcwk->bchk", x, x), paddle.erf(x)
 
 
@@ -143,7 +143,10 @@ LAYERS = {
     "branches and loops": lambda: (paddle.jit.to_static(Branches(), full_graph=True), ROWS),
     "concat, split, slice": _called(PICTURE, _cut),
     "convolution, batch norm, pool": _called(
-        PICTURE, lambda self, x: functional.avg_pool2d(functional.relu(self.norm(self.conv(x))), 2), conv=nn.Conv2D(3, 6, 3), norm=nn.BatchNorm2D(6)
+        PICTURE,
+        lambda self, x: functional.avg_pool2d(functional.relu(self.norm(self.conv(x))), 2),
+        conv=nn.Conv2D(3, 6, 3),
+        norm=nn.BatchNorm2D(6),
     ),
     "depthwise, dilated, transposed": _called(
         PICTURE,

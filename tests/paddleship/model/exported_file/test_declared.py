@@ -38,5 +38,5 @@ def test_inputs_that_contradict_the_program_are_refused_with_the_lines_to_write(
 
 
 def test_a_program_with_one_batch_size_says_so():
-    with pytest.raises(ModelError, match="declare any batch, and 'm.json' takes batches of 1 only; export it with a dynamic batch"):
+    with pytest.raises(ModelError, match=r"declare any batch, and 'm.json' takes batches of 1 only; export it with a dynamic batch"):
         declared.require(inputs(), [PROGRAM[0] | {"shape": [1, 3, 8, -1]}], Path("m.json"))
