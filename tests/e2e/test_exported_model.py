@@ -71,3 +71,41 @@ def test_an_exported_program_goes_to_the_benchmark_and_says_what_was_proven(tmp_
     eager = json.loads((checkout / "models/candidates/paddle-eager/candidate.json").read_text())
     assert eager["options"]["program"] == "program.json"
     assert "factory" not in eager["options"]
+
+
+RESNET = """
+import sys
+
+import paddle
+
+paddle.seed(0)
+network = paddle.vision.models.resnet18(num_classes=2)
+network.eval()
+paddle.jit.save(network, sys.argv[1], input_spec=[paddle.static.InputSpec([None, 3, 32, 32], "float32", "x")])
+"""
+COLOURED = small_exported.READER.replace("(1, 8, 8)", "(3, 32, 32)").replace("half * 4 : half * 4 + 4", "half * 16 : half * 16 + 16")
+
+
+@pytest.mark.engine
+@pytest.mark.long
+def test_resnet18_as_paddle_exports_it_becomes_an_accepted_image(tmp_path, checkout_for, engine):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "raw").touch()
+    (theirs / "pictures.py").write_text(COLOURED)
+    subprocess.run([sys.executable, "-c", RESNET, str(theirs / "inference")], cwd=theirs, check=True, capture_output=True)
+    repository = f"paddleship/test-exported-{os.getpid()}"
+    checkout = checkout_for(
+        theirs,
+        model={"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3, 32, 32]}]},
+        train={"min_score": None},
+        optimize={"candidates": ["paddle", "onnxruntime", "openvino"]},
+        package={"repository": repository},
+        accept={"load_requests": 20},
+    )
+    run(checkout, *STAGES, "package", "accept")
+    release = json.loads((checkout / "release.json").read_text())
+    for built in engine.images.list(name=repository):
+        engine.images.remove(built.id, force=True)
+    assert release["accepted"]
+    assert release["weights_source"].startswith("imported, sha256 ")

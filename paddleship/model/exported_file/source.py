@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,25 +72,33 @@ class Exported(WeightSource):
         return Files.of(self._settings).digest(root)
 
 
+def check_answers(pairs: Iterable[tuple[Arrays, Arrays]]) -> Check:
+    """Check the answers of the layer, first of each pair, against those of the file: largest difference in units of each output's size."""
+    worst = [differences.worst_relative(answered, expected) for answered, expected in pairs]
+    return Check.at_most("exported_file_max_rel_diff", max(worst, default=np.nan), _SAME, advice=_DIFFERS)
+
+
 def _compare(setup: Setup, files: Files) -> Check:
-    """The largest difference between the layer and the file, run by Paddle Inference, in units of each output's size."""
+    """The check of the layer on real rows, against the file in Paddle Inference."""
     parameters = files.parameters if files.parameters.exists() else None
-    worst = 0.0
     setup.layer.eval()
     try:
         with isolate.Isolated(
             "the exported file", PlainPredictor, files.program, parameters, timeout_s=setup.params.verify.timeout_s
         ) as predictor:
-            for batch in _batches(setup):
-                answered = {name: tensor.numpy() for name, tensor in training.ask(setup.layer, batch, setup.form).items()}
-                worst = max(worst, differences.worst_relative(answered, _named(answered, predictor.call("run", batch))))
+            return check_answers(_pairs(setup, predictor))
     except ModelError:
         raise
     except BadInput as obstacle:
         raise ModelError(
             f"{str(files.program)!r} does not run in Paddle Inference ({obstacle}): check model.inputs and preprocess, or export it again"
         ) from None
-    return Check.at_most("exported_file_max_rel_diff", worst, _SAME, advice=_DIFFERS)
+
+
+def _pairs(setup: Setup, predictor: isolate.Isolated) -> Iterator[tuple[Arrays, Arrays]]:
+    for batch in _batches(setup):
+        answered = {name: tensor.numpy() for name, tensor in training.ask(setup.layer, batch, setup.form).items()}
+        yield answered, _named(answered, predictor.call("run", batch))
 
 
 def _batches(setup: Setup) -> Iterator[Batch]:
