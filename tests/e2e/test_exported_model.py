@@ -101,6 +101,7 @@ def test_resnet18_as_paddle_exports_it_becomes_an_accepted_image(tmp_path, check
         train={"min_score": None},
         optimize={"candidates": ["paddle", "onnxruntime", "openvino"]},
         package={"repository": repository},
+        benchmark={"max_seconds": 20},
         accept={"load_requests": 20},
     )
     run(checkout, *STAGES, "package", "accept")
