@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ class Exported(WeightSource):
         self._digest = files.digest()
         self._program = files.table(timeout_s=params.verify.timeout_s)
         declared.require(params.model.inputs, self._program["inputs"], files.program)
-        layer, weights = program_layer.build(self._program), files.weights(self._program)
+        weights = files.weights(self._program)
+        layer = _layer(self._program, files.program)
         if broken := next((name for name, count in building.not_finite(layer, weights).items() if count), None):
             raise ModelError(f"{str(files.parameters)!r} holds NaN or infinity in {broken!r}: export a model that did not diverge")
         layers.fill(layer, weights)
@@ -70,6 +71,17 @@ class Exported(WeightSource):
 
     def digest(self, root: Path) -> str:
         return Files.of(self._settings).digest(root)
+
+
+def _layer(program: Mapping[str, Any], path: Path) -> Any:
+    """The layer of the program. Raises ModelError for names that no layer can hold."""
+    try:
+        return program_layer.build(program)
+    except (KeyError, TypeError, ValueError) as clash:
+        reason = " ".join(str(clash).split())
+        raise ModelError(
+            f"the parameters of {str(path)!r} have names that a Paddle layer cannot hold ({reason}): export it with others"
+        ) from None
 
 
 def check_answers(pairs: Iterable[tuple[Arrays, Arrays]]) -> Check:

@@ -18,10 +18,9 @@ from paddleship.shipped.computing import program_layer
 SCHEMA_VERSION = 1
 _DIALECT = "pd_op."
 _CONSTANTS = frozenset({"pd_op.full", "pd_op.full_int_array"})
-_NOT_ARGUMENTS = frozenset({"stop_gradient", "persistable", "struct_name", "op_callstack"})
 _OUTSIDE = frozenset({"file_path", "filename", "file_name", "ring_id", "dso_handle", "forward_callable_id"})
 """Attributes of operators that read files, run code or talk to other processes."""
-_OWN_PROCESS = frozenset({"py_func", "run_program", "py_layer", "print", "assert"})
+_OWN_PROCESS = frozenset({"py_func", "run_program", "py_layer", "print"})
 _TRAINING = "it is a program for training: export the model with paddle.jit.save, or prune it with paddle.static.save_inference_model"
 
 
@@ -148,7 +147,7 @@ class _Translation:
         short = name.removeprefix(_DIALECT)
         if not name:
             raise ModelError(f"{self._path!r} holds an operator that this Paddle does not know: {_REPORT}")
-        if short.rstrip("_").endswith("_grad") or short == "set_parameter":
+        if short.rstrip("_").endswith("_grad") or name == "builtin.set_parameter":
             raise ModelError(f"{self._path!r} holds the operator {short!r}: {_TRAINING}")
         if not name.startswith(_DIALECT) or short in _OWN_PROCESS or _OUTSIDE & attributes.keys():
             reason = "which is no calculation of Paddle (custom operators, Python functions, files, other processes are not run)"

@@ -160,6 +160,16 @@ def test_an_operator_that_this_paddle_does_not_know_is_one_line(params, tmp_path
     assert len(str(refused.value).splitlines()) == 1
 
 
+def test_a_parameter_named_as_a_part_of_every_layer_is_one_line(params, tmp_path):
+    program = tmp_path / "theirs/inference.json"
+    text = program.read_text()
+    assert text.count('"linear_0.w_0"') == 1
+    program.write_text(text.replace('"linear_0.w_0"', '"training"'))
+    with pytest.raises(ModelError, match="have names that a Paddle layer cannot hold") as refused:
+        train(params())
+    assert len(str(refused.value).splitlines()) == 1
+
+
 def test_a_plain_predictor_runs_the_file_itself(exported):
     rows = np.zeros((2, 1, 8, 8), "float32")
     (answer,) = PlainPredictor(exported / "inference.json", exported / "inference.pdiparams").run({"x": rows})
