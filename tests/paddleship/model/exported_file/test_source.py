@@ -83,6 +83,22 @@ def test_other_files_of_that_name_make_another_source(params, tmp_path):
     assert len(set(seen)) == 3
 
 
+def test_files_that_a_script_fetches_with_the_data_are_known_by_the_script_and_need_not_be_there_yet(tmp_path):
+    (tmp_path / "fetch.py").write_text("")
+    values = small_exported.values(tmp_path, exported="raw/inference.json")
+    values["data"] |= {"raw": "raw", "fetch": {"model": "fetch.py"}}
+    seen = []
+    for text in ("", "another version"):
+        (tmp_path / "fetch.py").write_text(text)
+        fingerprint(loading.parse(values), tmp_path)
+        seen.append(json.loads((tmp_path / "weights_source.json").read_text()))
+    assert [list(one) for one in seen] == [["data.fetch.model"]] * 2
+    assert seen[0] != seen[1]
+    values["train"]["source"] = {"exported": "elsewhere/inference.json"}
+    with pytest.raises(ModelError, match="does not exist"):
+        fingerprint(loading.parse(values), tmp_path)
+
+
 def test_a_layer_that_answers_differently_from_the_file_misses_a_gate_and_writes_no_checkpoint(params, tmp_path, monkeypatch):
     build = program_layer.build
 
