@@ -73,6 +73,28 @@ def test_an_exported_program_goes_to_the_benchmark_and_says_what_was_proven(tmp_
     assert "factory" not in eager["options"]
 
 
+@pytest.mark.engine
+@pytest.mark.long
+def test_the_layer_of_a_program_is_served_by_eager_paddle_where_that_is_chosen(tmp_path, checkout_for, engine):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    small_exported.export(theirs)
+    repository = f"paddleship/test-exported-eager-{os.getpid()}"
+    checkout = checkout_for(
+        theirs,
+        optimize={"candidates": ["paddle-eager"]},
+        benchmark={"max_seconds": 20},
+        package={"repository": repository},
+        accept={"load_requests": 20, "ready_timeout_s": 180, "max_cold_start_ms": 180000},
+    )
+    run(checkout, *STAGES, "package", "accept")
+    release = json.loads((checkout / "release.json").read_text())
+    for built in engine.images.list(name=repository):
+        engine.images.remove(built.id, force=True)
+    assert release["accepted"]
+    assert release["runtime"] == "paddle-eager"
+
+
 RESNET = """
 import sys
 
