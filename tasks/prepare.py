@@ -17,12 +17,15 @@ from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.plots import charts
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.features import Features
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Example, Preprocess
 from paddleship.stage.frame import main
+
+_FEW = 50  # held-out rows
 
 
 def prepare(params: Params) -> Report:
@@ -38,7 +41,9 @@ def prepare(params: Params) -> Report:
         preprocess, config, specs = dataset.read_preprocess(beside)
         written = {split: dataset.read(beside, split) for split in dataset.SPLITS}
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
-        kind.labels.require(written["train"].labels, params.data.classes)
+        labels = {split: rows.labels for split, rows in written.items() if rows.labelled}
+        if labels:
+            kind.labels.require(labels["train"], params.data.classes)
         profile.write(profile.make(Features(specs, config), examples["train"]), beside)
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
@@ -56,18 +61,13 @@ def prepare(params: Params) -> Report:
         ),
     }
     reports = Path(params.paths.reports)
-    shown = [
-        charts.histogram(
-            kind.labels.plotted(written["train"].labels),
-            reports,
-            "prepare/labels.png",
-            title="Labels of training rows",
-            unit=params.data.label,
-        )
-    ]
+    shown = []
+    if labels:
+        plotted = kind.labels.plotted(labels["train"])
+        shown.append(charts.histogram(plotted, reports, "prepare/labels.png", title="Labels of training rows", unit=str(params.data.label)))
+        facts |= kind.labels.facts(labels["train"], params.data.classes)
     if len(set(lengths)) > 1:
         shown.append(charts.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
-    facts |= kind.labels.facts(written["train"].labels, params.data.classes)
     notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
     notes += f"; {alike} held-out rows look the same to the model as training rows" if alike else ""
     return Report(
@@ -84,11 +84,21 @@ def prepare(params: Params) -> Report:
         },
         verdict=Verdict(checks=checks(contents)),
         findings=counts.findings(params.data.unusable_share)
-        + kind.labels.findings({split: rows.labels for split, rows in written.items()}, params.data.classes)
-        + near.findings(params.data.near_repeat_share),
+        + (kind.labels.findings(labels, params.data.classes) if labels else [])
+        + near.findings(params.data.near_repeat_share)
+        + _few(written),
         facts=facts,
         pictures=shown,
     )
+
+
+def _few(written: Mapping[str, Rows]) -> list[Finding]:
+    """A note if what is said about held-out rows rests on few of them."""
+    few = {split: len(written[split]) for split in ("validation", "test") if len(written[split]) < _FEW}
+    if not few:
+        return []
+    message = f"{' and '.join(f'{count} {split}' for split, count in few.items())} rows: scores and flip rates have wide intervals"
+    return [Finding("few-rows", "note", message, "give more rows, or raise data.test and data.validation")]
 
 
 def _parts(names: Sequence[str], written: Mapping[str, Rows]) -> list[dict[str, list[Any]]]:

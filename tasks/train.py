@@ -13,12 +13,11 @@ from paddleship.config.params import Params
 from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
-from paddleship.data.task_kinds.registration import ConstantAnswer, UntrainedOutput
-from paddleship.model import building, sources, training
+from paddleship.data.task_kinds.registration import UntrainedOutput
+from paddleship.model import building, recorded_answers, scoring, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
-from paddleship.reports.figures import share
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing.arguments import ArgumentForm
@@ -53,7 +52,7 @@ def train(params: Params) -> Report:
     task = training.make_task(params.data.task, params.train)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    check = task.kind.check_output
+    check = task.kind.check_output if splits["test"].labelled or params.data.classes else None
     findings = check(_untrained_output(layer, splits, preprocess, params, form=form, task=task)) if check else []
 
     log = live_metrics()
@@ -68,12 +67,15 @@ def train(params: Params) -> Report:
         training.evaluate(layer, splits[part], preprocess, form=form, task=task, batch_size=params.train.batch_size)
         for part in ("validation", "test")
     )
-    scores = {"validation": validated.score, "test": tested.score}
+    labelled = splits["test"].labelled
+    scores = {"validation": validated.score, "test": tested.score} if labelled else {}
     facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, **obtained.facts, "scores": scores}
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
         for name, text in obtained.files.items():
             (beside / name).write_text(text, encoding="utf-8")
+        if not labelled:
+            recorded_answers.write({"validation": validated.outputs, "test": tested.outputs}, beside)
         begun.seal(beside)
     shutil.rmtree(kept, ignore_errors=True)
     sample = preprocess.collate(splits["validation"].examples[:_PROBED])
@@ -81,25 +83,22 @@ def train(params: Params) -> Report:
     with isolate.Isolated("the model from its checkpoint", Eager, SourceModel.of(params), timeout_s=params.verify.timeout_s) as restored:
         answers = restored.call("run", sample)
 
-    score, labels = task.kind.score.name, splits["test"].labels
-    constant = task.kind.constant(tested.outputs, labels)
-    advice = obtained.advice
-    checks = [*obtained.checks, check_round_trip(trained, answers), *check_score(validated.score, score, params.train, advice=advice)]
+    checks = [
+        *obtained.checks,
+        check_round_trip(trained, answers),
+        *check_score(validated.score, task.kind.score.name, params.train, advice=obtained.advice),
+    ]
+    scored = scoring.scored(validated, tested, splits["test"].labels, kind=task.kind, classes=params.data.classes)
     return Report(
         stage="train",
-        headline=f"test {score} {share(tested.score)}{_constant_score(constant)} {obtained.origin}",
+        headline=f"{scored.headline} {obtained.origin}",
         metrics={
-            f"test_{score}": tested.score,
-            **({f"test_{constant.metric}": constant.value} if constant else {}),
-            **{f"test_{name}": of(tested.outputs, labels, params.data.classes) for name, of in task.kind.further.items()},
-            f"validation_{score}": validated.score,
-            "test_loss": tested.loss,
-            "validation_loss": validated.loss,
+            **scored.metrics,
             **obtained.metrics,
             "parameters": int(sum(parameter.size for parameter in layer.parameters())),
         },
         verdict=Verdict(checks=checks),
-        findings=[*findings, *obtained.findings, *task.kind.findings(tested.outputs, labels, params.data.classes)],
+        findings=[*findings, *obtained.findings, *scored.findings],
         facts=_history(obtained),
     )
 
@@ -129,14 +128,10 @@ def _untrained_output(
     outputs = training.ask(layer, batch, form)
     paddle.set_rng_state(state)
     name, first = next(iter(outputs.items()))
-    labels = [split.labels for split in splits.values()]
+    labels = [split.labels for split in splits.values() if split.labelled]
     width = preprocess.width(batch) if task.kind.per_position else 0
     own_loss = params.train.loss is not None
     return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
-
-
-def _constant_score(constant: ConstantAnswer | None) -> str:
-    return f" ({constant.title} {constant.value:.4f})" if constant else ""
 
 
 def _refused(obtained: Obtained) -> Report:

@@ -30,7 +30,10 @@ ORDER = (  # files that mostly wait apart from each other, the long ones of the 
 WARM = (  # what is about processes spawns its children
     "benchmarks",
     "paddleship",
-    *(f"paddleship/{name}" for name in ("benchmark", "controlflow", "conversion", "diagnosis", "doctor", "proof", "weights")),
+    *(
+        f"paddleship/{name}"
+        for name in ("benchmark", "controlflow", "conversion", "diagnosis", "doctor", "proof", "proof/hidden_influences", "weights")
+    ),
 )
 
 

@@ -38,7 +38,7 @@ from paddleship.promotion.ledger import Shipped
 from paddleship.proof import evidence, id_sweep, invariance_checks, parity, proving, rescoring, training_parity
 from paddleship.proof.cases.inputs import Case
 from paddleship.proof.parity import Judgement
-from paddleship.proof.rescoring import Rescored
+from paddleship.proof.rescoring import Answered, Rescored
 from paddleship.proof.training_parity import Trace
 from paddleship.proof.weights import hold_to_checkpoint
 from paddleship.reports import gate
@@ -253,8 +253,8 @@ GATES = {
     "proven_candidates": (lambda: verify_report.checks(0, [], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
     "eager_errors": (lambda: verify_report.checks(1, [ERROR], [], Verify()), lambda: verify_report.checks(1, [], [], Verify())),
     "rescored_*": (
-        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.05)], task="classification", min_score=None),
-        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.83)], task="classification", min_score=None),
+        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.05), Answered("test", 2, 1)], task="classification", min_score=None),
+        lambda: rescoring.checks([Rescored("test", 100, 0.84, 0.83), Answered("test", 2, 0)], task="classification", min_score=None),
     ),
     "rescored_validation": (
         lambda: rescoring.checks([Rescored("validation", 100, 0.5, 0.5)], task="regression", min_score=0.6),

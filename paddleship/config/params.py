@@ -27,11 +27,12 @@ from paddleship.config.sections.promote import Promote
 from paddleship.config.sections.section import Section
 from paddleship.config.sections.select import Select
 from paddleship.config.sections.sweep import Sweep
-from paddleship.config.sections.train import ExportedFile, Train
+from paddleship.config.sections.train import ExportedFile, OwnTrainer, Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.preprocess import registry
 from paddleship.shipped.computing.spec import batch_dimension
+from paddleship.shipped.computing.task_kinds import registry as task_kinds
 
 
 class Params(Section):
@@ -97,6 +98,22 @@ class Params(Section):
         known = list(dict.fromkeys(size for item in self.model.inputs for size in item.shape if isinstance(size, str)))
         if strange := [name for name in self.export.buckets if name not in known]:
             raise whole(f"export.buckets must name dynamic dimensions of model.inputs (got {strange[0]!r}): they have {', '.join(known)}")
+        return self
+
+    @model_validator(mode="after")
+    def _labels_where_needed(self) -> Params:
+        if self.data.label is not None:
+            return self
+        source = self.train.source
+        needing = {
+            "data.task": self.data.task if task_kinds.get(self.data.task).per_position else None,
+            "train.source": source if source == "loop" else source.own if isinstance(source, OwnTrainer) else None,
+            "train.min_score": self.train.min_score,
+            "verify.training": self.verify.training or None,
+        }
+        if found := [(key, value) for key, value in needing.items() if value is not None]:
+            key, value = found[0]
+            raise whole(f"{key} needs labels, and data.label is null (got {value}): name the column of the labels, or change {key}")
         return self
 
     @model_validator(mode="after")

@@ -29,14 +29,17 @@ from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.system.progress import Progress
 
 SPLITS = ("train", "validation", "test")
-_KEY = "__key__"
+_KEY, _LABEL = "__key__", "__label__"
 _TASK = "task"  # in the schema, for a task kind from a user's package
 _ROWS = "return or yield rows, each a mapping from column names to values"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Columns of equal length as a client would send them (text unchanged), their labels, and the content hash of each row."""
+    """Columns of equal length as a client would send them (text unchanged), their labels, and the content hash of each row.
+
+    `labels` is empty if rows have none (data.label is null).
+    """
 
     columns: dict[str, list[Any]]
     labels: np.ndarray[Any, Any]
@@ -45,13 +48,18 @@ class Rows:
     def __len__(self) -> int:
         return len(self.keys)
 
+    @property
+    def labelled(self) -> bool:
+        return len(self.labels) > 0
+
     def hashes(self, identity: Callable[[Sequence[Any]], str]) -> set[str]:
         """Hashes of the current contents, independent of `keys`; `identity` is that of a RowValidator."""
         return {identity(values) for values in zip(*self.columns.values(), strict=True)}
 
     def take(self, indices: Sequence[int]) -> Rows:
         columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
-        return Rows(columns, self.labels[list(indices)], [self.keys[index] for index in indices])
+        labels = self.labels[list(indices)] if self.labelled else self.labels
+        return Rows(columns, labels, [self.keys[index] for index in indices])
 
 
 def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
@@ -59,7 +67,7 @@ def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
     raw = Path(data.raw)
     if not raw.exists():
         raise DataError(f"data.raw {data.raw!r} does not exist: put the data there, run `dvc pull`, or correct the path")
-    reader: Callable[..., Iterable[Mapping[str, Any]]] = tables.reader(data.reader, text, (*data.inputs, data.label)) or resolve(
+    reader: Callable[..., Iterable[Mapping[str, Any]]] = tables.reader(data.reader, text, data.columns) or resolve(
         data.reader, key="data.reader", error=DataError
     )
     rows: list[dict[str, Any]] = []
@@ -80,7 +88,7 @@ def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
         ) from None
     if not rows:
         raise DataError(f"data.reader {data.reader!r} found no rows in {data.raw!r}: check the path")
-    absent = [name for name in (*data.inputs, data.label) if name not in rows[0]]
+    absent = [name for name in data.columns if name not in rows[0]]
     if absent:
         raise DataError(
             f"data.reader {data.reader!r} returns no column {absent[0]!r} (it returns {', '.join(rows[0])}): "
@@ -116,7 +124,8 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
 
     Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
     stays. A content with two labels is dropped if labels of this task contradict each other, as classes do. The split of a row depends
-    only on its content, so it does not change when data is added. Raises DataError with the numbers of the first rows that cannot be used.
+    only on its content, so it does not change when data is added; but a held-out part that would be empty gets a row. Raises DataError
+    with the numbers of the first rows that cannot be used.
     """
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
@@ -125,18 +134,19 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     rounding, as_read = RoundingCounter(data.inputs, len(rows)), set[str]()
     for number, row in enumerate(rows):
         try:
-            valid, label = validator.values(number, row), row.get(data.label)
-            if isinstance(valid, Empty) or _missing(label, data.classes):
-                counts.empty[valid.column if isinstance(valid, Empty) else data.label] += 1
+            valid = validator.values(number, row)
+            if isinstance(valid, Empty) or _lacks_label(row, data):
+                counts.empty[valid.column if isinstance(valid, Empty) else str(data.label)] += 1
                 continue
-            label = validator.label(number, label, valid.values)
+            label = None if data.label is None else validator.label(number, row[data.label], valid.values)
         except RowFault as fault:
             faults.append(fault)
             continue
         key = validator.identity(valid.values)
         as_read.add(validator.identity(valid.read) if rounding.add(number, valid) else key)
-        counts.repeated += value_bytes(label) in groups[key]
-        groups[key].setdefault(value_bytes(label), (valid.values, label))
+        written = b"" if label is None else value_bytes(label)
+        counts.repeated += written in groups[key]
+        groups[key].setdefault(written, (valid.values, label))
     if faults:
         raise summary(faults)
     counts.rounding = rounding.result(len(as_read), len(groups))
@@ -149,6 +159,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
             continue
         kept[_split(key, data)] += [(key, values, label) for values, label in variants]
     counts.kept = sum(len(part) for part in kept.values())
+    _fill_held_out(kept)
     for split, part in kept.items():
         if not part:
             left = f"{counts.kept} rows left of {len(rows)}"
@@ -156,9 +167,12 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     return {split: _rows(part, data) for split, part in kept.items()}, counts
 
 
-def _missing(label: Any, classes: Sequence[str]) -> bool:
-    """Whether a row has no label: None, or an empty text that is not the name of a class."""
-    return label is None or (isinstance(label, str) and not label.strip() and label not in classes)
+def _lacks_label(row: Mapping[str, Any], data: Data) -> bool:
+    """Whether a row lacks its label: it is None, or an empty text that is not the name of a class."""
+    if data.label is None:
+        return False
+    label = row.get(data.label)
+    return label is None or (isinstance(label, str) and not label.strip() and label not in data.classes)
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
@@ -166,8 +180,8 @@ def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
     fitted = input_encoders.fit(input_encoders.declared(params), splits["train"].columns)
     digest = hashlib.sha256()
     for rows in splits.values():
-        for key, label in zip(rows.keys, rows.labels, strict=True):
-            digest.update(key.encode() + f"{label.dtype}{label.shape}".encode() + label.tobytes())
+        for key, label in zip(rows.keys, rows.labels if rows.labelled else [None] * len(rows), strict=True):
+            digest.update(key.encode() + (b"" if label is None else f"{label.dtype}{label.shape}".encode() + label.tobytes()))
     columns = [rows.columns for rows in splits.values()]
     code = task_kinds.code(params.data.task)
     return {
@@ -186,8 +200,8 @@ def write(splits: Mapping[str, Rows], schema: Mapping[str, Any], folder: Path) -
 
     for split, rows in splits.items():
         columns = {name: _column(name, values) for name, values in rows.columns.items()}
-        labels = pa.array(positions.without_padding(rows.labels))
-        parquet.write_table(pa.table({**columns, "__label__": labels, _KEY: rows.keys}), folder / f"{split}.parquet")
+        labels = {_LABEL: pa.array(positions.without_padding(rows.labels))} if rows.labelled else {}
+        parquet.write_table(pa.table({**columns, **labels, _KEY: rows.keys}), folder / f"{split}.parquet")
     schema = {**schema, "files": {path.name: sha256(path) for path in sorted(folder.glob("*.parquet"))}}
     (folder / "schema.json").write_text(json.dumps(schema, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -204,9 +218,9 @@ def read(folder: Path, split: str) -> Rows:
             f"{path} changed since it was prepared (sha256 {found[:12]}, expected {expected[:12]}): run `paddleship run --again prepare`"
         )
     table = parquet.read_table(path)
-    names = [name for name in table.column_names if name not in ("__label__", _KEY)]
+    names = [name for name in table.column_names if name not in (_LABEL, _KEY)]
     columns = {name: _values(table[name]) for name in names}
-    labels = positions.read(table["__label__"].to_pylist())
+    labels = positions.read(table[_LABEL].to_pylist()) if _LABEL in table.column_names else np.zeros(0)
     return Rows(columns, labels.astype(np.float32) if labels.dtype.kind == "f" else labels, table[_KEY].to_pylist())
 
 
@@ -256,7 +270,16 @@ def positions_of(preprocess: Preprocess, rows: Rows, data: Data) -> list[list[tu
 def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
     keys, values, labels = zip(*part, strict=True)
     columns = {name: list(column) for name, column in zip(data.inputs, zip(*values, strict=True), strict=True)}
-    return Rows(columns, task_kinds.get(data.task).stacked(labels), list(keys))
+    return Rows(columns, np.zeros(0) if data.label is None else task_kinds.get(data.task).stacked(labels), list(keys))
+
+
+def _fill_held_out(kept: Mapping[str, list[tuple[str, list[Any], Any]]]) -> None:
+    """Give a held-out part without rows the training rows whose content hash comes first, if others are left."""
+    for split in ("test", "validation"):
+        if not kept[split] and len({key for key, *_ in kept["train"]}) > 1:
+            first = min(key for key, *_ in kept["train"])
+            kept[split].extend(row for row in kept["train"] if row[0] == first)
+            kept["train"][:] = [row for row in kept["train"] if row[0] != first]
 
 
 def _advice(split: str) -> str:

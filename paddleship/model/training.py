@@ -30,15 +30,22 @@ _WINDOW = 20  # batches that are sorted by length together, to reduce padding
 
 @dataclass(frozen=True)
 class Split:
-    """Encoded examples and their labels."""
+    """Encoded examples and their labels, which are empty if rows have none."""
 
     examples: Sequence[Example]
     labels: np.ndarray[Any, Any]
 
+    @property
+    def labelled(self) -> bool:
+        return len(self.labels) > 0
+
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Mean loss and score over all rows of a part, and the first output for each of them, in their order."""
+    """Mean loss and score over all rows of a part, and the first output for each of them, in their order.
+
+    Loss and score are NaN if the rows have no labels.
+    """
 
     loss: float
     score: float
@@ -154,10 +161,13 @@ def evaluate(layer: Any, split: Split, preprocess: Preprocess, *, form: Argument
     with paddle.no_grad():
         for indices in _batches(split.examples, batch_size, None):
             result, target = _forward(layer, split, indices, preprocess, form, task)
-            losses.append(_loss(task, result, target).item() * len(indices))
             outputs.append(_first(result).numpy())
-            labels.append(split.labels[indices])
+            if target is not None:
+                losses.append(_loss(task, result, target).item() * len(indices))
+                labels.append(split.labels[indices])
     answers = task.kind.joined(outputs)
+    if not split.labelled:
+        return Evaluation(math.nan, math.nan, answers)
     return Evaluation(sum(losses) / len(split.labels), task.kind.score.of(answers, np.concatenate(labels)), answers)
 
 
@@ -204,11 +214,13 @@ def _train_epoch(
 def _forward(
     layer: Any, split: Split, indices: Sequence[int], preprocess: Preprocess, form: ArgumentForm, task: Task
 ) -> tuple[dict[str, Any], Any]:
-    """The outputs for one batch, and its labels."""
+    """The outputs for one batch, and its labels; None if rows have none."""
     import paddle
 
     batch = preprocess.collate([split.examples[index] for index in indices])
     outputs = building.forward(layer, form.give({name: paddle.to_tensor(array) for name, array in batch.items()}))
+    if not split.labelled:
+        return outputs, None
     return outputs, paddle.to_tensor(task.kind.batched(split.labels[indices], lambda: preprocess.width(batch)))
 
 

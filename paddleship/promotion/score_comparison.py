@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 class Comparison:
     """What differs over `rows` rows. `drop` is how much of the score is lost, with the 95% interval of the paired difference.
 
-    Score and drop are None where labels and outputs do not fit together, the flip rate where nothing is decided.
+    Score and drop are None where labels and outputs do not fit together or there are no labels, the flip rate where nothing is decided.
     `examples` are rows with both answers: decisions that changed, or where nothing is decided the largest differences.
     """
 
@@ -42,11 +42,13 @@ class Comparison:
     flips: int | None
     flip_rate: Interval | None
     examples: list[dict[str, Any]]
+    labelled: bool = True
 
     def scores(self) -> str:
         """Both scores and their difference, as text."""
         if self.champion is None or self.challenger is None or self.drop is None:
-            return "the scores are unknown, because labels and outputs do not fit together"
+            reason = "labels and outputs do not fit together" if self.labelled else "the rows have no labels"
+            return f"the scores are unknown, because {reason}"
         challenger, champion = shares(self.challenger, self.champion)
         change = f"{-self.drop.value:+z.4f}, 95% interval {-self.drop.high:+z.4f} to {-self.drop.low:+z.4f}"
         return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
@@ -81,14 +83,15 @@ def compare(
     kind = task_kinds.get(task)
     before, after = _decisions(kind, champion, positions), _decisions(kind, challenger, positions)
     if before is None or after is None:
-        nothing = Comparison(len(rows), kind.score.name, None, None, None, None, None, [])
+        nothing = Comparison(len(rows), kind.score.name, None, None, None, None, None, [], rows.labelled)
         return nothing if _by_shares(kind) else _scored(nothing, kind, rows, champion, challenger)
     flipped = [not np.array_equal(one, other) for one, other in zip(before, after, strict=True)]
     count = sum(flipped)
     rate = Interval(count / len(rows), *differences.proportion_interval(count, len(rows)))
-    right = [_right(kind, decisions, rows.labels, classes) if _by_shares(kind) else None for decisions in (before, after)]
+    by_shares = _by_shares(kind) and rows.labelled
+    right = [_right(kind, decisions, rows.labels, classes) if by_shares else None for decisions in (before, after)]
     examples = _changed(kind, rows, before, after, flipped, right, classes, positions)
-    decided = Comparison(len(rows), kind.score.name, None, None, None, count, rate, examples)
+    decided = Comparison(len(rows), kind.score.name, None, None, None, count, rate, examples, rows.labelled)
     if not _by_shares(kind):
         return _scored(decided, kind, rows, champion, challenger)
     return _with_scores(decided, lambda share, _: float(share.mean()), right[0], right[1], rows.labels)
@@ -104,7 +107,11 @@ def checks(comparison: Comparison, limits: Promote) -> list[Check]:
     made = []
     if limits.max_metric_drop is not None:
         high = comparison.drop.high if comparison.drop else None
-        advice = f"{comparison.scores()}; test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
+        advice = f"{comparison.scores()}; " + (
+            "test on more rows if the interval is wide, train longer, or raise promote.max_metric_drop"
+            if comparison.labelled
+            else "set promote.max_metric_drop: null, and a promote.max_flip_rate"
+        )
         made.append(Check.at_most("champion_metric_drop_high", high, limits.max_metric_drop, advice=advice))
     if limits.max_flip_rate is not None:
         high = comparison.flip_rate.high if comparison.flip_rate else None
@@ -116,14 +123,15 @@ def checks(comparison: Comparison, limits: Promote) -> list[Check]:
 def _scored(comparison: Comparison, kind: TaskKind, rows: Rows, champion: Sequence[Outputs], challenger: Sequence[Outputs]) -> Comparison:
     """With the scores of the first outputs, and where nothing is decided, with the rows whose outputs differ most."""
     before, after = (_stacked(kind, [_first(answer) for answer in outputs]) for outputs in (champion, challenger))
-    if before is None or after is None or not all(kind.fits(outputs, rows.labels) for outputs in (before, after)):
+    if before is None or after is None or (rows.labelled and not all(kind.fits(outputs, rows.labels) for outputs in (before, after))):
         return comparison
     if comparison.flips is None:
         distances = np.abs(before - after).reshape(len(rows), -1).max(-1)
         indices = [int(index) for index in np.argsort(-distances)[:_EXAMPLES] if distances[index] > 0]
-        comparison = replace(
-            comparison, examples=[_example(rows, index, rows.labels[index], before[index], after[index]) for index in indices]
-        )
+        examples = [_example(rows, index, rows.labels[index] if rows.labelled else None, before[index], after[index]) for index in indices]
+        comparison = replace(comparison, examples=examples)
+    if not rows.labelled:
+        return comparison
     ours, theirs = (kind.score.rows(outputs, rows.labels) for outputs in (before, after))
     return _with_scores(comparison, kind.score.of_rows, ours, theirs, rows.labels)
 
@@ -204,16 +212,16 @@ def _changed(
     named = bool(before) and before[0].dtype.kind == "U"
     examples = []
     for index in indices[:_EXAMPLES]:
-        label = np.asarray(rows.labels[index])
-        if named:
+        label = np.asarray(rows.labels[index]) if rows.labelled else None
+        if label is not None and named:
             label = _named(kind, label, classes, positions[index] if kind.per_position else ())
         examples.append(_example(rows, index, label, before[index], after[index]))
     return examples
 
 
-def _example(rows: Rows, place: int, label: Array, champion: Array, challenger: Array) -> dict[str, Any]:
+def _example(rows: Rows, place: int, label: Array | None, champion: Array, challenger: Array) -> dict[str, Any]:
     row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    return {"row": row, "label": _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
+    return {"row": row, "label": "none" if label is None else _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
 
 
 def _shown(value: Any) -> str:

@@ -14,6 +14,7 @@ KINDS: dict[str, str] = {
     "unusable-rows": "rows are dropped because a value is missing, a text is empty, or equal inputs have different labels",
     "rounded-values": "values that differ become equal in the model's dtype, so that rows repeat or a column loses its meaning",
     "absent-class": "a class of data.classes has no training row or no test row",
+    "few-rows": "there are few held-out rows, so that intervals of scores and decisions are wide",
     "refitted-preprocess": "imported weights were trained with ids or scales that may differ from those that this data gives",
     "perhaps-transposed": "imported square weights may be transposed, because their file does not name the framework that wrote it",
     "no-skill": "the score is not shown to be better than that of always answering the largest class, or the mean",

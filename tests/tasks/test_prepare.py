@@ -104,7 +104,7 @@ def test_repeats_in_another_type_are_dropped_and_nothing_leaks(settings):
 
 def test_dropped_rows_are_told_with_the_column_that_is_empty(settings):
     report = prepare(settings("sparse"))
-    (found,) = report.findings
+    found, _ = report.findings
     assert report.headline.startswith("74 rows of 100, 0 repeats and 26 unusable rows dropped")
     assert report.metrics["unusable_rows"] == 26
     assert (found.kind, found.severity) == ("unusable-rows", "warning")

@@ -30,7 +30,10 @@ class Data(Section):
     ] = Field(description="module:function that yields rows, or the form of files that are read without one: csv, jsonl or parquet")
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
-    label: str = Field("label", description="column of the answers")
+    label: str | None = Field(
+        "label",
+        description="column of the answers; null: the rows have none, so nothing is trained or scored, and weights come from a file",
+    )
     task: Annotated[str, AfterValidator(_registered)] = Field(description=f"{_TASKS}; or a kind of an installed package")
     classes: list[str] = Field([], description="names of the classes in the order of their ids")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
@@ -41,6 +44,11 @@ class Data(Section):
     near_repeat_share: Annotated[float, Field(ge=0, le=1)] = Field(
         0.02, description="share of held-out rows that may nearly repeat a training row before there is a warning"
     )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a row must have."""
+        return (*self.inputs, self.label) if self.label is not None else (*self.inputs,)
 
     @model_validator(mode="after")
     def _rows_to_train_on(self) -> Data:

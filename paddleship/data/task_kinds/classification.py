@@ -46,7 +46,7 @@ def _facts(labels: Array, classes: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_output(output: UntrainedOutput) -> list[Finding]:
-    largest = max(int(part.max()) for part in output.labels)
+    largest = max((int(part.max()) for part in output.labels), default=0)
     return class_scores.check(
         output.name, output.shape, rows=output.rows, classes=output.classes, largest_id=largest, own_loss=output.own_loss
     )

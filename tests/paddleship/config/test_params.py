@@ -43,6 +43,20 @@ def rules(inputs, **dimensions):
             {"data": {"reader": "nowhere"}},
             "data.reader: must be csv, jsonl, parquet or module:function, such as my_data:read (got 'nowhere')",
         ),
+        (
+            {"data": {"label": None}},
+            "train.source needs labels, and data.label is null (got loop): name the column of the labels, or change train",
+        ),
+        (
+            {"data": {"label": None}, "train": {"source": {"own": "m:train"}}},
+            "train.source needs labels, and data.label is null (got m:train)",
+        ),
+        ({"data": {"label": None}, "train": {"source": {"checkpoint": "a"}, "min_score": 0.5}}, "train.min_score needs labels"),
+        (
+            {"data": {"label": None}, "train": {"source": {"checkpoint": "a"}, "min_score": None}, "verify": {"training": True}},
+            "verify.training needs labels, and data.label is null (got True)",
+        ),
+        ({"data": {"label": None, "task": "tagging"}}, "data.task needs labels, and data.label is null (got tagging)"),
         ({"train": {"min_score": 75}}, "train.min_score: must be less than or equal to 1 (got 75)"),
         ({"train": {"epochs": "many"}}, "train.epochs: must be a whole number (got 'many')"),
         ({"train": {"epochs": 1.5}}, "train.epochs: must be a whole number (got 1.5)"),

@@ -126,6 +126,25 @@ def test_an_empty_part_is_an_error():
         dataset.clean(reviews(2), settings())
 
 
+def test_a_held_out_part_that_would_be_empty_gets_the_training_row_whose_hash_comes_first():
+    rows = reviews(400)
+    whole, _ = dataset.clean(rows, settings())
+    texts = whole["train"].columns["text"][:3]
+    splits, _ = dataset.clean([row for row in rows if row["text"] in texts], settings())
+    assert {split: len(part) for split, part in splits.items()} == {"train": 1, "validation": 1, "test": 1}
+    assert splits["test"].keys < splits["validation"].keys < splits["train"].keys
+
+
+def test_rows_need_no_labels_if_none_are_named(tmp_path):
+    rows = [{"text": row["text"]} for row in reviews(60)]
+    splits, counts = dataset.clean(rows, settings(label=None))
+    assert counts.kept == 60
+    dataset.write(splits, {}, tmp_path)
+    read = dataset.read(tmp_path, "test")
+    assert not read.labelled
+    assert read.take([0]).columns == {"text": splits["test"].columns["text"][:1]}
+
+
 def write_reader(folder, body):
     (folder / "my_reader.py").write_text(f"def read(raw):\n    {body}\n")
 

@@ -1,5 +1,7 @@
 """Two models on the same rows: score, paired difference, decisions that changed."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -115,3 +117,15 @@ def test_labels_for_every_place_of_a_sequence_count_by_row():
     found = score_comparison.compare(rows(labels), good, poor, task="classification", classes=())
     assert found.challenger == pytest.approx(2 / 3)
     assert found.flips == 4
+
+
+@pytest.mark.parametrize(("task", "flips"), [("classification", 40), ("regression", None)])
+def test_rows_without_labels_have_no_score_and_the_gate_on_it_says_what_to_set(task, flips):
+    unlabelled = replace(rows(), labels=np.zeros(0))
+    found = score_comparison.compare(unlabelled, answers(wrong(20)), answers(wrong(60)), task=task, classes=CLASSES)
+    assert (found.flips, found.drop, found.champion) == (flips, None, None)
+    assert [one["label"] for one in found.examples] == ["none"] * 5
+    assert found.scores() == "the scores are unknown, because the rows have no labels"
+    (check,) = score_comparison.checks(found, Promote())
+    assert not check.passed
+    assert "set promote.max_metric_drop: null, and a promote.max_flip_rate" in check.advice
