@@ -1,4 +1,4 @@
-"""What the site generates at build time: the reference pages for the params, the commands and the kinds of findings.
+"""What the site generates at build time: the reference pages for the params, the preprocess kinds, the commands and the kinds of findings.
 
 The last line of such a page says so to readers of the source; it is replaced by the text of its function here.
 """
@@ -10,10 +10,11 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import MISSING, Field
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import yaml
 from pydantic import BaseModel
@@ -86,7 +87,7 @@ def _type(annotation: Any) -> str:
         text = " or ".join(f"`{part}`" for part in parts)
     elif origin in (Union, types.UnionType):
         text = " or ".join(dict.fromkeys(_type(part) for part in parts))
-    elif origin is list:
+    elif origin in (list, Sequence):
         text = f"list of {_type(parts[0])}"
     elif origin is dict:
         text = f"map of {_type(parts[0])} to {_type(parts[1])}"
@@ -143,7 +144,32 @@ def findings() -> str:
     return "\n".join(["| kind | meaning |", "|---|---|", *(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())])
 
 
-GENERATED: dict[str, Callable[[], str]] = {"reference/params": params, "reference/commands": commands, "reference/findings": findings}
+def preprocess_kinds() -> str:
+    """A table of the params of each kind."""
+    from paddleship.shipped.computing.preprocess import registry
+
+    tables = []
+    for name, found in registry.ours().items():
+        hints = get_type_hints(found.registration.encoder, include_extras=True)
+        rows = [_param(one, hints[one.name]) for one in found.registration.params]
+        if rows:
+            tables.append("\n".join([f"### {name}", "", "| param | type | default | meaning |", "|---|---|---|---|", *rows]))
+    return "\n\n".join(tables)
+
+
+def _param(one: Field[Any], annotation: Any) -> str:
+    least = one.metadata["at_least"]
+    default = "required" if one.default is MISSING else _value(one.default)
+    cells = [f"`{one.name}`", _type(annotation) + (f" ≥ {least:g}" if least is not None else ""), default, one.metadata["description"]]
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    "reference/params": params,
+    "reference/preprocess-kinds": preprocess_kinds,
+    "reference/commands": commands,
+    "reference/findings": findings,
+}
 
 
 def _fill(_app: Sphinx, page: str, source: list[str]) -> None:

@@ -44,7 +44,7 @@ def prepare(params: Params) -> Report:
         labels = {split: rows.labels for split, rows in written.items() if rows.labelled}
         if labels:
             kind.labels.require(labels["train"], params.data.classes)
-        profile.write(profile.make(Features(specs, config), examples["train"]), beside)
+        profile.write(profile.make(Features(specs, config), examples["train"], written["train"].columns), beside)
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)

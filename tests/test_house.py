@@ -132,7 +132,8 @@ def test_a_preprocess_kind_is_named_in_its_file_and_nowhere_else():
 def _compared(tree):
     """The constants that a module compares with, lists in a type of literals, or writes as a kind."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Compare | ast.Subscript | ast.match_case):
+        literal = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal"
+        if literal or isinstance(node, ast.Compare | ast.match_case):
             yield from (one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str))
         if isinstance(node, ast.Dict):
             yield from (

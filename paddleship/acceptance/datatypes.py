@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import numpy as np
@@ -20,3 +21,10 @@ def datatype(array: np.ndarray[Any, Any]) -> str:
     from tritonclient.utils import np_to_triton_dtype
 
     return str(np_to_triton_dtype(array.dtype))
+
+
+def in_json(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with bytes as base64, which JSON can hold."""
+    if array.dtype.kind != "O":
+        return array
+    return np.array([base64.b64encode(value).decode() if isinstance(value, bytes) else value for value in array], dtype=object)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.acceptance import hostile
 from paddleship.acceptance.load import LoadResult, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
-from paddleship.acceptance.transport import Client, Outcome, Outputs, Server, ServerError
+from paddleship.acceptance.transport import Client, Malformed, Outcome, Outputs, Server, ServerError, Tensors
 from paddleship.numerics import differences
 from paddleship.system.progress import Progress
 
@@ -56,11 +56,13 @@ def observe(
     requests: int,
     concurrency: int,
     seconds: float = float("inf"),
+    malformed: Callable[[str, Any], Iterable[tuple[str, Any]]] = lambda _column, _value: (),
     on_first_answer: Callable[[], None] = lambda: None,
 ) -> Observed:
     """Send the server all batches of raw columns, alone and with concurrent callers, and the bad requests.
 
-    The load of single rows ends after `requests` requests, or after `seconds` if that is earlier.
+    The load of single rows ends after `requests` requests, or after `seconds` if that is earlier. `malformed` makes values that the server
+    must refuse, by description, from a column and a valid value of it.
 
     Raises ServerError without metadata, or without a batch of one row.
     """
@@ -78,6 +80,7 @@ def observe(
             )
         answers, faults = _ask(client, asked, server.transport)
         small = _smallest(asked)[:_IN_LOAD]
+        faults += [fault for question in small for fault in _other_forms(server, question, metadata)]
         single = [server.encode(one.tensors) for one in small]
         load = closed_loop(server.connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
         many = within(mixed(asked, count=_CONCURRENT_BATCHES), body_bytes=body_bytes, total_bytes=_CONCURRENT_BYTES)
@@ -92,6 +95,7 @@ def observe(
         one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size anyway
         too_many = server.encode(repeated(small[0].tensors, limit + 1)) if one_too_many else None
         hostile_faults = hostile.try_all(server, server.malformed(example["request"], too_many)) + hostile.flood(server)
+        hostile_faults += hostile.try_all(server, _malformed_values(server, small[0].tensors, metadata, malformed))
         hostile_faults += _same_again(server, example)
     return Observed(
         limit,
@@ -118,6 +122,32 @@ def _ask(client: Client, asked: Sequence[Question], transport: str) -> tuple[lis
             faults.append(f"a batch of {question.rows}: {error}")
         progress.advance()
     return answers, faults
+
+
+def _other_forms(server: Server, question: Question, metadata: Mapping[str, Any]) -> list[str]:
+    """The forms of a request of one row in which it does not get the same answer as in the usual form."""
+    faults = []
+    tensors = question.tensors
+    with closing(server.connect()) as client:
+        for request in server.other_forms(tensors, metadata) if question.rows == 1 else ():
+            usual, reply = client.send(server.encode(tensors)), client.provoke(request)
+            if reply.outcome is not Outcome.ANSWERED:
+                faults.append(f"{request.name}: {reply.code} {reply.text(_SHOWN)}")
+            elif not same_outputs(server.decode_plain(reply.payload)["outputs"], server.decode_plain(usual.payload)["outputs"]):
+                faults.append(f"{request.name}: another answer than in the usual form")
+    return faults
+
+
+def _malformed_values(
+    server: Server, tensors: Tensors, metadata: Mapping[str, Any], malformed: Callable[[str, Any], Iterable[tuple[str, Any]]]
+) -> Iterator[Malformed]:
+    """Requests that hold a malformed value in one column, in every form that the server takes."""
+    for name, array in tensors.items():
+        for what, value in malformed(name, array[0]):
+            changed = {**tensors, name: np.array([value, *array[1:]], array.dtype)}
+            yield Malformed(what, server.encode(changed), server.refusals)
+            for other in server.other_forms(changed, metadata) if len(array) == 1 else ():
+                yield replace(other, name=f"{what}, {other.name}")
 
 
 def _example(server: Server, question: Question) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.acceptance.datatypes import array_type, datatype
+from paddleship.acceptance.datatypes import array_type, datatype, in_json
 from paddleship.acceptance.transport import PlainRequest, Tensors
 
 _NUMBER_BYTES = 22  # of a float32 in the client's request: all digits of a float64 and a separator
@@ -69,7 +69,7 @@ def mixed(asked: Sequence[Question], *, count: int) -> list[Question]:
 
 
 def plain_request(tensors: Tensors) -> PlainRequest:
-    """A request as a person would write it: numbers with the digits of their type."""
+    """A request as a person would write it: numbers with the digits of their type, bytes as base64."""
     return {
         "inputs": [
             {"name": name, "datatype": datatype(array), "shape": list(array.shape), "data": _readable(array)}
@@ -91,12 +91,12 @@ def repeated_bytes(question: Question, rows: int) -> int:
 def _readable(array: np.ndarray[Any, Any]) -> list[Any]:
     if array.dtype.kind == "f":
         return [json.loads(str(value)) for value in array.ravel()]
-    return list(array.ravel().tolist())
+    return list(in_json(array).ravel().tolist())
 
 
 def _json_bytes(array: np.ndarray[Any, Any]) -> int:
     if array.dtype.kind == "O":
-        return len(json.dumps(array.tolist()))
+        return len(json.dumps(in_json(array).tolist()))
     return _NUMBER_BYTES * array.size
 
 

@@ -50,7 +50,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Malformed:
-    """A request that a server must refuse, and the codes that it may do so with; `method`, `path` and `headers` where they are unusual."""
+    """A request that a server must refuse, and the codes that it may do so with; `method`, `path` and `headers` where they are unusual.
+
+    Also a good request in an unusual form.
+    """
 
     name: str
     body: bytes
@@ -88,6 +91,10 @@ class Server(Protocol):
     def transport(self) -> str:
         """The name of the transport."""
 
+    @property
+    def refusals(self) -> Collection[int]:
+        """The codes for requests that are the client's error."""
+
     def connect(self, *, timeout_s: float | None = None) -> Client:
         """A new connection; by default with the timeout of the server."""
 
@@ -105,6 +112,9 @@ class Server(Protocol):
 
     def malformed(self, good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
         """Requests made from a good one, and `too_many`, which has one row more than the server accepts."""
+
+    def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:
+        """The same request, of one row, in every other form that the server says it takes; good or malformed as its tensors are."""
 
     def unfinished(self) -> AbstractContextManager[None]:
         """Leave requests unfinished, answers unread and connections silent, all at once, while the block runs."""

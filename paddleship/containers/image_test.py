@@ -96,6 +96,7 @@ def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
     """Start the container, send all requests, stop it. Raises NotReadyError, and ServerError if it answers nothing."""
     rows = dataset.read(Path(params.paths.prepared), "test")
+    encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     start, answered = time.perf_counter(), []
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
@@ -103,7 +104,8 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
         observed = observe(
             server,
             batches=[rows.take(case.rows).columns for case in evidence.cases],
-            pads={spec.name: spec.pad for spec in preprocess.build(candidate.preprocess, candidate.inputs).requests},
+            pads={spec.name: spec.pad for spec in encoders.requests},
+            malformed=encoders.malformed,
             requests=params.accept.load_requests,
             concurrency=params.accept.concurrency,
             seconds=params.accept.load_seconds,

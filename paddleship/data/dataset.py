@@ -306,12 +306,14 @@ def _values(column: Any) -> list[Any]:
     """A Parquet column as Python values; nested lists of the same shape become arrays at once."""
     import pyarrow as pa
 
+    if not pa.types.is_list(column.type):
+        return list(column.to_pylist())
     chunk, shape = column.combine_chunks(), []
     flat = chunk
     while pa.types.is_list(flat.type):
         sizes = set(flat.value_lengths().to_pylist())
         shape.append(sizes.pop() if len(sizes) == 1 else -1)
         flat = flat.flatten()
-    if not shape or -1 in shape or pa.types.is_string(flat.type):
+    if -1 in shape or pa.types.is_string(flat.type):
         return list(chunk.to_pylist())
     return list(flat.to_numpy(zero_copy_only=False).reshape(len(chunk), *shape))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ _MOST_VALUES = 20  # a feature with more has bins
 _COMMON = 0.005  # share of training rows from which a value has a bin of its own
 
 
-def make(features: Features, examples: Sequence[Example]) -> dict[str, Any]:
-    """Bins and counts of every feature of the training rows. The same rows in any order give the same profile."""
-    table = np.array([features.of(example) for example in examples], np.float64).reshape(len(examples), len(features.names))
+def make(features: Features, examples: Sequence[Example], columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Bins and counts of every feature of the training rows, encoded and as `columns`. Rows in any order give the same profile."""
+    measured = [features.of(example, features.of_values(columns, row)) for row, example in enumerate(examples)]
+    table = np.array(measured, np.float64).reshape(len(examples), len(features.names))
     profiles = [_of_feature(name, np.sort(table[:, column])) for column, name in enumerate(features.names)]
     return {"rows": len(examples), "features": profiles, "left_out": list(features.left_out)}
 

@@ -35,5 +35,7 @@ def where(number: int, column: str, value: Any) -> str:
 
 
 def short(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
     text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
     return text if len(text) <= 60 else text[:60] + " …"

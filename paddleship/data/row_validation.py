@@ -30,8 +30,11 @@ from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text
-_KIND_NAMES = {"U": "text", "b": "truth values"}
+_KIND_NAMES = {"U": "text", "S": "bytes", "b": "truth values"}
 _GIVE = "let data.reader return numbers, bools or text"
+
+
+FILE = "file"  # a column that names a row in messages, if a reader returns it
 
 
 @dataclass(frozen=True)
@@ -82,13 +85,14 @@ class RowValidator:
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
-        for name, value in clean.items():
-            if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
-                return Empty(name)
         try:
+            for name, value in clean.items():
+                if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
+                    return Empty(name)
             accepted = self._preprocess.accept(clean)
         except RequestError as error:
-            reason = f"row {number} of data.reader does not fit model.inputs: {error.reason}"
+            file = f" ({row[FILE]})" if isinstance(row.get(FILE), str) else ""
+            reason = f"row {number} of data.reader{file} does not fit model.inputs: {error.reason}"
             raise RowFault(reason, f"{error.advice}, or return None there to drop the row") from None
         read = [_as_number(value) if isinstance(accepted.get(name), np.ndarray) else value for name, value in clean.items()]
         clean |= accepted
@@ -120,13 +124,16 @@ class RowValidator:
         return label[[start for start, _ in parts]]
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
-        """Text unchanged, numbers as an array, None as None."""
+        """Text and bytes unchanged, numbers as an array, None as None."""
         held = partial(where, number, name, value)
         if isinstance(value, str):
             return _encodable(value, held)
         if value is None:
             return None
-        if text := [one for one in self._reading[name] if one.request.dtype == "str"]:
+        readers = self._reading[name]
+        if isinstance(value, bytes) and (not readers or any(one.request.dtype == "bytes" for one in readers)):
+            return value
+        if text := [one for one in readers if one.request.dtype == "str"]:
             reason = f"{held()} of type {type(value).__name__}, and the input {text[0].spec.name!r} is made from text"
             raise RowFault(reason, "name another column in preprocess, or let data.reader return str")
         try:
@@ -150,7 +157,7 @@ class RowValidator:
 
     def _one_form(self, number: int, name: str, value: Any) -> None:
         """Raise RowFault if a column holds text in one row and numbers in another, or lists of different depth."""
-        array = np.asarray(value)
+        array = np.asarray(b"" if isinstance(value, bytes) else value)
         form = f"{_KIND_NAMES.get(array.dtype.kind, 'numbers')} of {array.ndim} dimensions"
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
@@ -166,6 +173,8 @@ def value_bytes(value: Any) -> bytes:
     """The same bytes for equal values: numbers as float64 if that is exact, otherwise as integers; text as UTF-8."""
     if isinstance(value, str):
         return value.encode()
+    if isinstance(value, bytes):
+        return value
     array = np.asarray(value)
     if array.dtype.kind == "U":
         return json.dumps(array.tolist()).encode()

@@ -1,4 +1,4 @@
-"""Readers of tables, so that a file needs no code of the user: `data.reader: csv`, `jsonl` or `parquet`."""
+"""Readers that need no code of the user: of tables, `data.reader: csv`, `jsonl` or `parquet`, and of a folder of `pictures`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from paddleship.data import pictures
+from paddleship.data.pictures import read as read_picture
 from paddleship.errors import DataError
 
 Rows = Iterator[dict[str, Any]]
 _WHOLE, _REAL = re.compile(r"[+-]?[0-9]+"), re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_OPTIONS: dict[str, tuple[str, ...]] = {"csv": ("delimiter", "encoding", "vectors", "lists"), "jsonl": ("encoding",), "parquet": ()}
+_OPTIONS: dict[str, tuple[str, ...]] = {
+    "csv": ("delimiter", "encoding", "vectors", "lists", "pictures"),
+    "jsonl": ("encoding",),
+    "parquet": (),
+    "pictures": ("labels", "delimiter", "encoding", "vectors", "lists"),
+}
 
 
 def reader(name: str, text: Collection[str], needed: Collection[str]) -> Callable[..., Rows] | None:
@@ -23,6 +30,8 @@ def reader(name: str, text: Collection[str], needed: Collection[str]) -> Callabl
     if name == "csv":
         csv.field_size_limit(sys.maxsize)
         return partial(_each_file, "csv", partial(_csv, text=frozenset(text), needed=tuple(needed)))
+    if name == "pictures":
+        return partial(_pictures, text=frozenset(text))
     return {"jsonl": partial(_each_file, "jsonl", _jsonl), "parquet": partial(_each_file, "parquet", _parquet)}.get(name)
 
 
@@ -31,10 +40,29 @@ def is_number(text: str) -> bool:
     return isinstance(_number(text), int | float)
 
 
-def _each_file(form: str, read: Callable[..., Rows], raw: Path, **options: Any) -> Rows:
-    if strange := sorted(options.keys() - set(_OPTIONS[form])):
+def _pictures(raw: Path, *, text: frozenset[str], labels: str | None = None, **options: Any) -> Rows:
+    """A row for each picture in a folder: the bytes, the path below the folder, and the label.
+
+    The label is the name of the subfolder; a folder without subfolders has none. With `labels`, the rows are those of this CSV file in
+    the folder, whose column `file` has the paths.
+    """
+    _check_options("pictures", {"labels": labels, **options})
+    if labels is None:
+        yield from pictures.of_folder(raw)
+        return
+    table = pictures.inside(raw, labels, by="data.kwargs.labels")
+    for row in _csv(table, text=text | {pictures.FILE}, needed=(pictures.FILE,), **options):
+        yield {**row, pictures.PICTURE: pictures.read(raw, row[pictures.FILE], by=f"data.kwargs.labels {labels!r}")}
+
+
+def _check_options(form: str, options: Collection[str]) -> None:
+    if strange := sorted({*options} - set(_OPTIONS[form])):
         known = ", ".join(_OPTIONS[form]) or "none"
         raise DataError(f"data.kwargs has {strange[0]!r}, which the reader {form} does not know (known: {known}): correct or remove it")
+
+
+def _each_file(form: str, read: Callable[..., Rows], raw: Path, **options: Any) -> Rows:
+    _check_options(form, options)
     for path in [raw] if raw.is_file() else sorted(path for path in raw.iterdir() if path.suffix.lower() == f".{form}"):
         yield from read(path, **options)
 
@@ -48,11 +76,12 @@ def _csv(
     encoding: str = "utf-8-sig",
     vectors: Mapping[str, Sequence[str]] | None = None,
     lists: Mapping[str, str] | None = None,
+    pictures: Sequence[str] = (),
 ) -> Rows:
     """The rows of a file with a header. An empty cell is None, and a number is one unless its column is in `text`.
 
     `vectors` makes one column of several, as in {x: [x0, x1]}; a row in which one of them is empty lacks it. `lists` names columns whose
-    cells are lists, with the separator.
+    cells are lists, with the separator; `pictures` columns whose cells are paths of pictures, below the folder of the file.
     """
     joined, split = _mapping("vectors", vectors), _mapping("lists", lists)
     with path.open(newline="", encoding=encoding) as file:
@@ -63,7 +92,8 @@ def _csv(
             for cells in lines:
                 if cells:
                     where = f"line {lines.line_num} of {str(path)!r}"
-                    yield _row(header, cells, where, text=text, joined=joined, split=split)
+                    row = _row(header, cells, where, text=text | {*pictures}, joined=joined, split=split)
+                    yield row | {name: row[name] and read_picture(path.parent, row[name], by=where) for name in pictures}
         except csv.Error as error:
             raise DataError(f"line {lines.line_num} of {str(path)!r} is no CSV ({error}): correct the line") from None
 

@@ -155,7 +155,7 @@ def _stacked(kind: TaskKind, arrays: Sequence[Array]) -> Array | None:
     if len({array.shape for array in arrays}) == 1:
         return np.stack(arrays)
     same = len({array.shape[1:] for array in arrays}) == 1
-    return kind.joined([array[None] for array in arrays]) if kind.per_position and same else None
+    return kind.joined([array[None] for array in arrays]) if kind.decision.padded and same else None
 
 
 def _decisions(kind: TaskKind, outputs: Sequence[Outputs], positions: Sequence[Positions]) -> list[Array] | None:
@@ -225,6 +225,8 @@ def _example(rows: Rows, place: int, label: Array | None, champion: Array, chall
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, bytes):
+        return f"{len(value):,} bytes"
     array = np.asarray(value)
     if array.dtype.kind == "f":
         array = np.array([float(f"{number:.5g}") for number in array.ravel()]).reshape(array.shape)

@@ -115,6 +115,11 @@ class Evidence:
         return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
 
     @property
+    def padded(self) -> bool:
+        """Whether rows may have different sizes along the second axis of the first output."""
+        return self.task is not None and task_kinds.get(self.task).decision.padded
+
+    @property
     def per_position(self) -> bool:
         """Whether the first output decides each position of a row."""
         return self.task is not None and task_kinds.get(self.task).per_position
@@ -200,7 +205,7 @@ def distance(evidence: Evidence, answers: Sequence[Arrays], name: str, indices: 
 def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = None) -> tuple[Array, list[int]]:
     """One output (default: the first) of every distinct row, from its largest batch, and the rows' numbers.
 
-    Empty if there is no row axis or the rows have different shapes; but a first output that decides each position is padded.
+    Empty if there is no row axis or the rows have different shapes; but a first output with steps or positions is padded.
     """
     values_of_row: dict[int, tuple[int, Array]] = {}
     for case, answer in zip(evidence.cases, answers, strict=True):
@@ -214,7 +219,7 @@ def by_row(evidence: Evidence, answers: Sequence[Arrays], name: str | None = Non
     if not rows:
         return np.zeros(0), []
     if len({values_of_row[row][1].shape for row in rows}) > 1:
-        padded = evidence.per_position and name in (None, next(iter(evidence.reference[0])))
+        padded = evidence.padded and name in (None, next(iter(evidence.reference[0])))
         if not padded:
             return np.zeros(0), []
         return positions.stack([values_of_row[row][1] for row in rows], values_of_row[rows[0]][1].dtype, pad=0), rows

@@ -20,7 +20,15 @@ from paddleship.shipped.computing.spec import TensorSpec
 ALIAS = "challenger"
 _HERE = Path(__file__).parent
 _ROOT = Path(__file__).parents[2]
-_DATA_TYPES = {"str": "string", "bool": "boolean", "float32": "float", "float64": "double", "int32": "integer", "int64": "long"}
+_DATA_TYPES = {
+    "str": "string",
+    "bytes": "binary",
+    "bool": "boolean",
+    "float32": "float",
+    "float64": "double",
+    "int32": "integer",
+    "int64": "long",
+}
 
 
 def register(client: Any, run_id: str, candidate: Path, release: Mapping[str, Any], *, description: str = "") -> str:
@@ -108,7 +116,7 @@ def _signature(candidate: Candidate) -> Any:
         return schema.ColSpec(of_row, spec.name)
 
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
-    describe = column if any(spec.dtype == "str" for spec in requests) else tensor  # MLflow takes columns or tensors, not both
+    describe = column if any(spec.dtype in ("str", "bytes") for spec in requests) else tensor  # MLflow takes columns or tensors, not both
     return ModelSignature(
         inputs=schema.Schema([describe(spec) for spec in requests]),
         outputs=schema.Schema([tensor(spec) for spec in candidate.outputs]),
@@ -116,8 +124,13 @@ def _signature(candidate: Candidate) -> Any:
 
 
 def _example(candidate: Candidate) -> Any:
-    """An example request of one row without real data: a word, or the lowest valid values; a table of them if there are both."""
+    """An example request of one row without real data: a word, or the lowest valid values; a table of them if there are both.
+
+    None if a column is of files, of which no example can be made up.
+    """
     requests = preprocess.build(candidate.preprocess, candidate.inputs).requests
+    if any(spec.dtype == "bytes" for spec in requests):
+        return None
     sizes = {str(size): 1 for spec in requests for size in spec.shape} | {rule.name: rule.smallest for rule in candidate.dimensions}
     columns = {spec.name: np.array(["text"]) if spec.dtype == "str" else _lowest(spec, sizes) for spec in requests}
     if len({spec.dtype == "str" for spec in requests}) == 1:

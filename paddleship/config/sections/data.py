@@ -26,8 +26,14 @@ class Data(Section):
     fetch: dict[str, str] = Field({}, description="name: script that downloads the raw data; empty if the data is already there")
     raw: str = Field(description="file or folder passed to the reader")
     reader: Annotated[
-        str, written_as(r"csv|jsonl|parquet|[A-Za-z_][\w.]*:[A-Za-z_]\w*", "csv, jsonl, parquet or module:function, such as my_data:read")
-    ] = Field(description="module:function that yields rows, or the form of files that are read without one: csv, jsonl or parquet")
+        str,
+        written_as(
+            r"csv|jsonl|parquet|pictures|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+            "csv, jsonl, parquet, pictures or module:function, such as my_data:read",
+        ),
+    ] = Field(
+        description="module:function that yields rows, or the form of files that are read without one: csv, jsonl, parquet or pictures"
+    )
     kwargs: dict[str, Any] = Field({}, description="further arguments of the reader, by name")
     inputs: Annotated[list[str], Field(min_length=1, description="input columns; rows with equal values in all of them are repeats")]
     label: str | None = Field(

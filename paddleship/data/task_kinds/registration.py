@@ -25,8 +25,8 @@ class Labels:
     """How labels are read and stored, as one array of `dtype`.
 
     `reader(column, classes)` makes the reader; if the task decides each position, a label is an array with an entry for each character or
-    step of the row as it was read, and rows are padded with `positions.PADDING`. `contradict`: equal rows with different labels contradict
-    each other, and are dropped.
+    step of the row as it was read. Where rows are `padded`, labels are arrays, and shorter ones are padded with `positions.PADDING`.
+    `contradict`: equal rows with different labels contradict each other, and are dropped.
     `require(labels, classes)` raises DataError if the training rows cannot be learned from. `findings(parts, classes)` are warnings about
     the labels of the parts, by name of the part, `facts(labels, classes)` what the report says of the training rows. `plotted(labels)`
     are the numbers of their histogram.
@@ -131,7 +131,7 @@ class TaskKind:
 
     def stacked(self, labels: Sequence[Any]) -> Array:
         """The labels of rows as they are stored, as one array."""
-        if not self.per_position:
+        if not self.decision.padded:
             return np.asarray(labels, self.labels.dtype)
         return positions.stack(labels, self.labels.dtype, pad=positions.PADDING)
 

@@ -64,15 +64,21 @@ class Features:
 
     def __init__(self, specs: Sequence[TensorSpec], preprocess: Mapping[str, Any]) -> None:
         encoders = build(preprocess, specs).encoders
+        values = [(one.column, name, measure) for one in encoders for name, measure in one.value_features()]
         found = [(one.spec.name, name, measure) for one in encoders for name, measure in one.features()]
-        self._kept, rest = found[:MOST_FEATURES], found[MOST_FEATURES:]
-        self.names = tuple(name for _, name, _ in self._kept)
-        self.left_out = tuple(name for _, name, _ in rest)
+        self._of_values = values[:MOST_FEATURES]
+        self._kept = found[: MOST_FEATURES - len(self._of_values)]
+        names = [name for _, name, _ in (*values, *found)]
+        self.names, self.left_out = tuple(names[:MOST_FEATURES]), tuple(names[MOST_FEATURES:])
 
-    def of(self, example: Example) -> list[float]:
-        """The value of every feature of one row, finite, in the order of `names`."""
+    def of_values(self, columns: Mapping[str, Sequence[Any]], row: int) -> list[float]:
+        """The features of one row that its values show before they are encoded: the first of `names`."""
+        return [_finite(measure(columns[column][row])) for column, _, measure in self._of_values]
+
+    def of(self, example: Example, of_values: Sequence[float] = ()) -> list[float]:
+        """The value of every feature of one row, finite, in the order of `names`; `of_values` are those before encoding."""
         with np.errstate(all="ignore"):
-            return [_finite(measure(example[given])) for given, _, measure in self._kept]
+            return [*of_values, *(_finite(measure(example[given])) for given, _, measure in self._kept)]
 
 
 def _finite(value: float) -> float:

@@ -15,6 +15,7 @@ DATATYPES = {
     "float32": "FP32",
     "float64": "FP64",
     "str": "BYTES",
+    "bytes": "BYTES",
 }
 
 

@@ -31,9 +31,9 @@ class ServedModel:
     """A candidate with its preprocessing and runtime. Loading checks every file's hash.
 
     A request may have as many rows as the proof covered, or `max_batch` if that is less. `requests` describes its tensors, `outputs` those
-    of the answer. `longest_text` is the number of characters that are read of the texts of a row; None without texts. `answers` is False
-    after a failure that the input does not explain, until the model answers a known batch again. `sample` is the file in which features of
-    answered rows are counted, if they are to be.
+    of the answer. `longest_text` is the number of characters that are read of the texts of a row, `largest_bytes` what its columns of
+    bytes may have; None without such columns. `answers` is False after a failure that the input does not explain, until the model answers
+    a known batch again. `sample` is the file in which features of answered rows are counted, if they are to be.
     """
 
     def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
@@ -42,7 +42,8 @@ class ServedModel:
         self.version = self.candidate.digest[:12]
         self.answers = True
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
-        self.requests, self.longest_text = self._preprocess.requests, self._preprocess.longest_text
+        self.requests = self._preprocess.requests
+        self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
         self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self.candidate.labels else []))
         self.limits = Limits(
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
@@ -83,7 +84,7 @@ class ServedModel:
         examples = self._preprocess.encode(columns)
         outputs: dict[str, Any] = self._run(self._preprocess.collate(examples))
         if self._sample is not None:
-            self._sample.offer(examples)
+            self._sample.offer(examples, columns)
         if self.candidate.labels:
             outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
         return outputs

@@ -7,12 +7,13 @@ file, whatever happens to it. The file holds at most a week of hours.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import random
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +34,7 @@ _MOST_WAITING = 16  # rows that wait for the thread; older ones are dropped
 _LOOK_S = 0.5
 _WRITE_S = 10.0
 _KEPT = timedelta(days=7)
+_ENDED = "the request sample ends here, and the server goes on without it"
 
 
 def _now() -> datetime:
@@ -49,7 +51,7 @@ class RequestSample:
         self._head = {"schema_version": SCHEMA_VERSION, "model": candidate.model, "candidate": candidate.name}
         self._head |= {"candidate_digest": candidate.digest, "profile": candidate.profile}
         self._hours: dict[str, dict[str, Any]] = self._of_before()
-        self._waiting: deque[Example] = deque(maxlen=_MOST_WAITING)
+        self._waiting: deque[tuple[Example, list[float]]] = deque(maxlen=_MOST_WAITING)
         self._next, self._changed, self._failing = 0.0, False, False
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="request-sample", daemon=True)
@@ -66,12 +68,17 @@ class RequestSample:
         sample._thread.start()
         return sample
 
-    def offer(self, examples: Sequence[Example]) -> None:
-        """Count one row of a request, if it is time for another one."""
+    def offer(self, examples: Sequence[Example], columns: Mapping[str, Sequence[Any]]) -> None:
+        """Count one row of a request, encoded and as it came, if it is time for another one."""
         now = time.monotonic()
         if now >= self._next:
             self._next = now + self._every_s
-            self._waiting.append(random.choice(examples))  # noqa: S311 a sample
+            row = random.randrange(len(examples))  # noqa: S311 a sample
+            try:
+                self._waiting.append((examples[row], self._features.of_values(columns, row)))
+            except Exception:
+                self._next = math.inf
+                log.exception(_ENDED)
 
     def close(self) -> None:
         """Count what waits, and write it."""
@@ -89,11 +96,11 @@ class RequestSample:
                     written = time.monotonic()
                     self._write()
         except Exception:
-            log.exception("the request sample ends here, and the server goes on without it")
+            log.exception(_ENDED)
 
     def _count(self) -> None:
         while self._waiting:
-            values = self._features.of(self._waiting.popleft())
+            values = self._features.of(*self._waiting.popleft())
             hour = self._hours.setdefault(_hour(self._now()), {"rows": 0, "counts": [[0] * len(bins) for bins in self._bins]})
             hour["rows"] += 1
             for bins, value, counts in zip(self._bins, values, hour["counts"], strict=True):

@@ -206,6 +206,7 @@ class Direct:
     """A transport without a network: calls of the core, whose bytes are Python's own. It is a server and its only connection."""
 
     transport, REFUSED, BROKEN = "direct", 1, 2
+    refusals = (REFUSED,)
 
     def __init__(self, service):
         self.service = service
@@ -235,6 +236,9 @@ class Direct:
         yield Malformed("one row more than the largest batch", too_many, (self.REFUSED,))
         yield Malformed("no tensors", pickle.dumps([]), (self.REFUSED,))
         yield Malformed("no calls", b"", (self.REFUSED,))
+
+    def other_forms(self, tensors, metadata):
+        return iter(())
 
     @contextmanager
     def unfinished(self):

@@ -41,7 +41,7 @@ def rules(inputs, **dimensions):
         ({"train": {"learning_rate": -1}}, "train.learning_rate: must be greater than 0 (got -1)"),
         (
             {"data": {"reader": "nowhere"}},
-            "data.reader: must be csv, jsonl, parquet or module:function, such as my_data:read (got 'nowhere')",
+            "data.reader: must be csv, jsonl, parquet, pictures or module:function, such as my_data:read (got 'nowhere')",
         ),
         (
             {"data": {"label": None}},

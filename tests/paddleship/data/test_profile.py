@@ -71,8 +71,8 @@ def test_a_profile_is_the_same_for_the_same_rows_in_any_order(tmp_path):
     features = Features([TensorSpec("x", "float32", ("batch", 1)), TensorSpec("k", "int64", ("batch",))], TENSORS)
     random = np.random.default_rng(0)
     rows = [{"x": random.normal(size=1).astype(np.float32), "k": np.int64(random.integers(3))} for _ in range(500)]
-    made = profile.make(features, rows)
-    assert made == profile.make(features, rows[::-1])
+    made = profile.make(features, rows, {})
+    assert made == profile.make(features, rows[::-1], {})
     x, k = made["features"]
     assert sum(x["counts"]) == sum(k["counts"]) == made["rows"] == 500
     assert (x["counts"][0], x["counts"][-1], k["counts"][-1]) == (0, 0, 0)

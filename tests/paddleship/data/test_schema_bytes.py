@@ -61,7 +61,7 @@ def test_the_schema_and_the_profile_of_old_params_are_the_same_bytes(
     dataset.write(splits, dataset.describe(splits, params), tmp_path)
     preprocess, config, specs = dataset.read_preprocess(tmp_path)
     examples = dataset.encode(preprocess, dataset.read(tmp_path, "train"))
-    profile.write(profile.make(Features(specs, config), examples), tmp_path)
+    profile.write(profile.make(Features(specs, config), examples, {}), tmp_path)
     schema = json.loads((tmp_path / "schema.json").read_text(encoding="utf-8"))
     del schema["files"]  # Parquet files name the version of the library that wrote them
     found = json.dumps(schema, ensure_ascii=False).encode(), (tmp_path / profile.FILE).read_bytes()

@@ -23,7 +23,7 @@ def rows(random, count, *, shift=0.0, kinds=(0.5, 0.3, 0.15, 0.05), longest=40):
 
 
 def made(random, count):
-    return profile.make(FEATURES, rows(random, count))
+    return profile.make(FEATURES, rows(random, count), {})
 
 
 def counted(training, requests):

@@ -4,6 +4,7 @@ import pytest
 
 from paddleship.errors import CandidateError
 from paddleship.image import footprint, requirements
+from paddleship.shipped.computing.preprocess import registry as kinds
 from paddleship.shipped.computing.runtimes import registry
 
 FOLDER = Path(__file__).parents[3] / "docker/requirements"
@@ -30,6 +31,15 @@ def test_every_runtime_brings_its_pins_and_the_server_s(runtime):
     pinned = requirements.names(requirements.of(runtime.registration))
     assert set(pinned) > set(requirements.names(requirements.pins(FOLDER / "server.txt")))
     assert len(set(pinned)) == len(pinned)
+
+
+@pytest.mark.parametrize("kind", kinds.ours().values(), ids=str)
+def test_what_a_preprocess_kind_brings_is_what_is_installed_here_and_agrees_with_every_runtime(kind):
+    ours = (FOLDER.parents[1] / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    for pin in kind.registration.requirements:
+        assert pin in ours
+        name = pin.partition("==")[0]
+        assert {one for file in FOLDER.glob("*.txt") for one in requirements.pins(file) if one.startswith(f"{name}==")} <= {pin}
 
 
 def test_outside_the_checkout_the_files_are_found_beside_the_library(tmp_path, monkeypatch):

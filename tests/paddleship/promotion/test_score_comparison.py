@@ -84,6 +84,12 @@ def test_examples_begin_with_what_the_champion_knew():
     assert [one["row"]["text"][:6].strip() for one in compared(before, after).examples] == ["row 9", "row 3"]
 
 
+def test_examples_say_how_large_a_picture_is_and_never_print_it():
+    photos = replace(rows(), columns={"photo": [bytes(5000)] * len(LABELS)})
+    found = score_comparison.compare(photos, answers(wrong(1)), answers(wrong(0)), task="classification", classes=CLASSES)
+    assert found.examples[0]["row"] == {"photo": "5,000 bytes"}
+
+
 def test_a_class_that_has_another_place_now_is_known_by_its_name():
     swapped = [{"scores": one["scores"][:, ::-1], "label": one["label"]} for one in answers(LABELS, named=True)]
     found = score_comparison.compare(rows(), swapped, answers(LABELS, named=True), task="classification", classes=CLASSES)

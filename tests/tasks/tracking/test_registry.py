@@ -18,6 +18,8 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.tracking import registry
+from tests.paddleship.shipped.serving.candidates import make_pictures
+from tests.pictures import drawn, encoded
 from tests.tasks.tracking.helpers import client
 
 AT = "2026-01-01T00:00:0{}+00:00"
@@ -103,6 +105,21 @@ def test_text_beside_numbers_is_described_as_columns(winner):
     ]
     taken = _enforce_schema(example, signature.inputs)
     assert list(taken) == ["title", "price", "b"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # as in registry._create
+def test_pictures_are_described_as_binary_and_answered_from_bytes(tmp_path):
+    from mlflow import pyfunc
+
+    folder = make_pictures(tmp_path / "candidate")
+    signature = registry._signature(Candidate.load(folder))
+    assert [(item.name, item.type.name) for item in signature.inputs.inputs] == [("photo", "binary")]
+    assert registry._example(Candidate.load(folder)) is None
+    code = str(Path(registry.__file__).with_name("pyfunc_model.py"))
+    saved = str(tmp_path / "model")
+    pyfunc.save_model(path=saved, python_model=code, artifacts={"candidate": str(folder)}, signature=signature, pip_requirements=[])
+    photos = [encoded(drawn(seed=seed), "JPEG") for seed in range(5)]
+    assert pyfunc.load_model(saved).predict({"photo": photos})["pixels"].shape == (5, 3, 8, 8)
 
 
 def test_a_version_says_how_fast_it_is_and_why_it_was_chosen(start, store, winner, reports):

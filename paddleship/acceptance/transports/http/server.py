@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from paddleship.acceptance.transport import Malformed, Outputs, PlainAnswer, PlainRequest, Tensors
 from paddleship.acceptance.transports.http import malformed, triton
@@ -14,6 +15,7 @@ from paddleship.acceptance.transports.http.client import HttpClient
 
 _UNFINISHED = 30  # bodies at the same time
 _BODY_BYTES, _SENT_OF_EACH = 31 * 2**20, 4 * 2**20
+_RAW_TYPES = ("application/x-www-form-urlencoded", "application/octet-stream")  # the first is what curl sends
 _CONNECT_S, _SEND_S = 10, 0.03  # the server need not read a refused body
 
 
@@ -29,6 +31,10 @@ class HttpServer:
     @property
     def transport(self) -> str:
         return "http"
+
+    @property
+    def refusals(self) -> Collection[int]:
+        return range(400, 500)
 
     def connect(self, *, timeout_s: float | None = None) -> HttpClient:
         return HttpClient(self.host, self.port, model=self.model, timeout_s=timeout_s or self.timeout_s)
@@ -48,6 +54,12 @@ class HttpServer:
 
     def malformed(self, good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
         return malformed.requests(good, too_many)
+
+    def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:
+        if (name := metadata.get("parameters", {}).get("raw_body")) is not None:
+            (value,) = tensors[name]
+            for kind in _RAW_TYPES:
+                yield Malformed(f"the bytes as the whole body ({kind})", value, self.refusals, headers=(("Content-Type", kind),))
 
     @contextmanager
     def unfinished(self) -> Iterator[None]:

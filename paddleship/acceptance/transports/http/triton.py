@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paddleship.acceptance.datatypes import datatype
+from paddleship.acceptance.datatypes import datatype, in_json
 from paddleship.acceptance.transport import Outputs, ServerError, Tensors
 
 
@@ -57,7 +57,7 @@ def _inputs(tensors: Tensors) -> list[Any]:
     made = []
     for name, array in tensors.items():
         item = InferInput(name, list(array.shape), datatype(array))
-        made.append(item.set_data_from_numpy(array, binary_data=False))
+        made.append(item.set_data_from_numpy(in_json(array), binary_data=False))
     return made
 
 

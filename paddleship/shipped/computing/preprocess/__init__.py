@@ -9,7 +9,7 @@ form describes one input: `{"kind": …, "column": …, "input": "ids", …}`. O
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ class Preprocess:
     """The encoders of all inputs of a model, in the order of its inputs.
 
     `requests` describes the tensors that a client sends, one for each column. `longest_text` is the number of characters that are read of
-    the texts of a row; None if no column is text.
+    the texts of a row, and `largest_bytes` what the columns of bytes may have in a row; None if no column is of that kind.
     """
 
     def __init__(self, encoders: Sequence[InputEncoder], dimensions: Sequence[Dimension] = ()) -> None:
@@ -38,9 +38,8 @@ class Preprocess:
         self._rules = {rule.name: rule for rule in dimensions}
         self._shared = _shared(self.specs)
         self._checks = bool(self._shared) or any(type(one).check is not InputEncoder.check for one in encoders)
-        texts = [one for one in encoders if one.request.dtype == "str"]
-        longest = {column: max(one.longest_text for one in texts if one.column == column) for column in (one.column for one in texts)}
-        self.longest_text = sum(longest.values()) if texts else None
+        self.longest_text = _sum_over_columns((one.column, one.longest_text) for one in encoders if one.request.dtype == "str")
+        self.largest_bytes = _sum_over_columns((one.column, one.largest_bytes) for one in encoders if one.request.dtype == "bytes")
 
     def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
         """Convert columns into one example per row. Raises RequestError for a value that the model does not accept."""
@@ -99,6 +98,10 @@ class Preprocess:
         """The encoders that read a column."""
         return [one for one in self.encoders if one.column == column]
 
+    def malformed(self, column: str, value: Any) -> list[tuple[str, Any]]:
+        """Values of a column that a server must refuse, by description, made from a valid one."""
+        return list(dict(one for reader in self.reading(column) for one in reader.malformed(value)).items())
+
     def _check(self, example: Example, encoders: Sequence[InputEncoder]) -> None:
         for dimension, slots in self._shared.items():
             _agree(example, dimension, [slot for slot in slots if slot[0] in example])
@@ -132,6 +135,14 @@ def inputs_of(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     if "input" not in config:  # all inputs are of the default kind
         return {}
     return {config["input"]: {key: value for key, value in config.items() if key != "input"}}
+
+
+def _sum_over_columns(sizes: Iterable[tuple[str, int]]) -> int | None:
+    """The sum of the largest size of each column; None without any."""
+    largest: dict[str, int] = {}
+    for column, size in sizes:
+        largest[column] = max(size, largest.get(column, 0))
+    return sum(largest.values()) if largest else None
 
 
 def _requests(encoders: Sequence[InputEncoder]) -> dict[str, TensorSpec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -16,6 +16,7 @@ from paddleship.shipped.computing.preprocess.measures import Array, Measure
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _COMMON = ("column", "spec")  # fields that every kind has
+ValueMeasure = Callable[[Any], float]
 
 
 def param(description: str, default: Any = MISSING, *, at_least: float | None = None, only_params: bool = False) -> Any:
@@ -47,12 +48,17 @@ class InputEncoder(ABC):
 
     @cached_property
     def request(self) -> TensorSpec:
-        """The tensor that a client sends; a text column has the dtype "str" and the shape (batch,)."""
+        """The tensor that a client sends; a column of text or of files has the dtype "str" or "bytes" and the shape (batch,)."""
         return replace(self.spec, name=self.column)
 
     @property
     def longest_text(self) -> int:
         """How many characters are read of a text."""
+        return 0
+
+    @property
+    def largest_bytes(self) -> int:
+        """How many bytes a value of a column of bytes may have."""
         return 0
 
     def accept(self, value: Any) -> Any:
@@ -109,6 +115,14 @@ class InputEncoder(ABC):
     def features(self) -> Iterator[tuple[str, Measure]]:
         """Numbers that describe an encoded row, by name, for comparing requests with the training rows; never text."""
         return measures.of_input(self.column, self.spec)
+
+    def value_features(self) -> Iterator[tuple[str, ValueMeasure]]:
+        """The same of a value that `encode` accepts, which an encoded row does not show; fast, because a server waits for them."""
+        return iter(())
+
+    def malformed(self, value: Any) -> Iterator[tuple[str, Any]]:  # noqa: ARG002 a kind whose column has a form that all columns of it have
+        """Values that a server must refuse, by description, made from a valid one: the acceptance test sends them."""
+        return iter(())
 
     def learned(self) -> dict[str, Any]:
         """The fields that `fit` found."""

@@ -24,6 +24,9 @@ class Decision:
     single one. `names(decisions, classes)` returns the text that a server answers as `label`, one for each row; without it, a server
     answers no label. `joint`: the decisions along the last axis are one, such as a set of labels.
 
+    `steps`: rows may have different sizes along the second axis of the first output, and are padded there with zeros, which decide nothing.
+    `beside`: the number of scores that belong to no class, before those of the classes.
+
     `per_position`: each position of a row has a decision, such as a tag for each character, along the second axis. Rows are padded there,
     so `names(decisions, classes, positions)` also gets the positions of each row.
     """
@@ -33,15 +36,24 @@ class Decision:
     decide: Callable[[Array], Array | None] = nothing
     names: Callable[..., list[str]] | None = None
     joint: bool = False
+    steps: bool = False
+    beside: int = 0
     per_position: bool = False
+
+    @property
+    def padded(self) -> bool:
+        """Whether rows may have different sizes along the second axis of the first output."""
+        return self.steps or self.per_position
 
     def form(self, classes: int) -> tuple[str | int, ...]:
         """The shape of an output with one score for each class."""
-        return ("batch", "positions", classes) if self.per_position else ("batch", classes)
+        along = ("positions",) if self.per_position else ("steps",) if self.steps else ()
+        return ("batch", *along, classes + self.beside)
 
     def scores(self, shape: Sequence[str | int], classes: int) -> bool:
         """Whether an output of this shape has one score for each class."""
-        return len(shape) == len(self.form(classes)) and shape[-1] == classes
+        form = self.form(classes)
+        return len(shape) == len(form) and shape[-1] == form[-1]
 
     def answers(self, output: Array, classes: Sequence[str], positions: Sequence[Positions] = ()) -> list[str]:
         """The text that a server answers as `label` for each row of an output; empty if there is none."""

@@ -65,6 +65,15 @@ def make_texts(folder):
     return folder
 
 
+def make_pictures(folder, *, shape=("batch", 3, 8, 8), **params):
+    """The pixels of a picture as they are encoded."""
+    nodes = [helper.make_node("Identity", ["x"], ["pixels"])]
+    specs = [TensorSpec("x", "float32", shape)], [TensorSpec("pixels", "float32", shape)]
+    entry = {"kind": "image", "column": "photo", "resize": "exact", "max_bytes": 200_000, "max_pixels": 1_000_000} | params
+    make_candidate(folder, nodes, *specs, preprocess={"inputs": {"x": entry}}, max_batch=4)
+    return folder
+
+
 def make_picking(folder):
     """y = x[steps - 1], which ONNX Runtime refuses where a step is beyond the length."""
     one = helper.make_tensor("one", TensorProto.INT64, [1], [1])

@@ -57,7 +57,7 @@ def offered(profiled, tmp_path):
     def offer(*values, later=timedelta()):
         moment[0] += later
         for value in values:
-            sample.offer([{"x": np.full(2, value, np.float32)}])
+            sample.offer([{"x": np.full(2, value, np.float32)}], {})
             sample._count()
         sample._write()
         return sample
@@ -107,7 +107,7 @@ def test_the_file_grows_with_neither_requests_nor_time(offered, tmp_path):
     offered(*range(300))
     assert (tmp_path / f"s{SUFFIX}").stat().st_size < size + 20
     for value in range(100):
-        offer.offer([{"x": np.full(2, value, np.float32)}])
+        offer.offer([{"x": np.full(2, value, np.float32)}], {})
     assert len(offer._waiting) == 16
 
 

@@ -70,7 +70,7 @@ class Endpoints:
         model = self._named(request)
         try:
             async with received(request, model.limits, self._service.budget) as body:
-                answer = await self._turn(request, lambda: model.answer(body))
+                answer = await self._turn(request, lambda: model.answer_raw(body.content) if body.raw else model.answer(body.content))
         except ClientDisconnect:
             return Response(status_code=_CLIENT_IS_GONE)
         return Response(answer, media_type="application/json")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import orjson
 
 from paddleship.errors import RequestError
+from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.transports.http import limits, protocol
@@ -22,12 +24,23 @@ class JsonModel:
             model.requests,
             max_batch=model.limits.max_batch,
             longest_text=model.longest_text,
+            largest_bytes=model.largest_bytes,
             dimensions=model.candidate.dimensions,
             memory_bytes=model.limits.memory_bytes,
         )
 
+    @property
+    def _binary(self) -> list[str]:
+        """The columns of bytes."""
+        return [spec.name for spec in self.model.requests if spec.dtype == "bytes"]
+
     def metadata(self) -> dict[str, Any]:
-        """The model metadata of the protocol; the version is the beginning of the candidate's digest."""
+        """The model metadata of the protocol; the version is the beginning of the candidate's digest.
+
+        `base64` names the inputs that JSON holds as base64, and `raw_body` the one that a body may be as it is.
+        """
+        binary = {"base64": self._binary} if self._binary else {}
+        raw = {"raw_body": self.model.requests[0].name} if self.limits.raw else {}
         return {
             "name": self.model.candidate.model,
             "versions": [self.model.version],
@@ -38,6 +51,8 @@ class JsonModel:
                 "candidate_digest": self.model.candidate.digest,
                 "max_batch": self.limits.max_batch,
                 "max_bytes": self.limits.max_bytes,
+                **binary,
+                **raw,
             },
         }
 
@@ -52,10 +67,17 @@ class JsonModel:
         except RecursionError:
             raise RequestError("the request is nested too deeply to be read: send flat data") from None
 
+    def answer_raw(self, body: bytes | bytearray) -> bytes:
+        """Answer a request whose body is the value of the one column of the model, in JSON. Raises RequestError and ServingError."""
+        return self._reply(self.model.check([protocol.RawTensor(self.model.requests[0].name, body)]), {})
+
     def _answer(self, request: Any) -> bytes:
-        columns = self.model.check(protocol.tensors(request))
+        columns = self.model.check(protocol.tensors(request, binary=self._binary))
         if not isinstance(request.get("id", ""), str):
             raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
+        return self._reply(columns, request)
+
+    def _reply(self, columns: Columns, request: Mapping[str, Any]) -> bytes:
         outputs = self.model.predict(columns)
         answer: dict[str, Any] = {"model_name": self.model.candidate.model, "model_version": self.model.version}
         if "id" in request:

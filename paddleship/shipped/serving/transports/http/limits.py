@@ -16,6 +16,8 @@ _PARSED_PER_TEXT_BYTE = 24  # measured: the worst JSON, [{"a":1},…], takes 23 
 _VALUE_BYTES = 64  # a float64 is written in up to 24 characters; the rest is for commas, brackets and indentation
 _ESCAPED_BYTES = 12  # as \ud83d\ude00
 _SPARE_TEXT_BYTES = 16 * 2**10  # of each row, for text that is cut
+_BASE64 = 4 / 3
+_MARKS_OF_TEXT = 5  # of one base64 text: two quotes and a comma
 _ENVELOPE_BYTES = 64 * 2**10  # for names, ids, parameters; a body of this size is cheap to parse whatever it holds
 _ENVELOPE_MARKS = 16 * 2**10
 MARKS = {ord(","): 1, ord("["): 1, ord('"'): 2, ord("{"): 64}  # memory cost of the value that each character starts
@@ -42,11 +44,15 @@ class ConnectionLimits:
 
 @dataclass(frozen=True)
 class BodyLimits:
-    """Limits of the body of a request. `max_marks` limits the sum over MARKS; None for text, which may contain these characters."""
+    """Limits of the body of a request. `max_marks` limits the sum over MARKS; None for text, which may contain these characters.
+
+    `raw`: a body that is not JSON is the value of the one column, as it is.
+    """
 
     max_batch: int
     max_bytes: int
     max_marks: int | None
+    raw: bool = False
     unchecked_bytes: int = _ENVELOPE_BYTES
 
 
@@ -56,15 +62,21 @@ def of_bodies(
     max_batch: int,
     longest_text: int | None,
     memory_bytes: int,
+    largest_bytes: int | None = None,
     dimensions: Sequence[Dimension] = (),
 ) -> BodyLimits:
-    """The limits of a model with the inputs `requests`; of the texts of a row, `longest_text` characters are read."""
+    """The limits of a model with the inputs `requests`.
+
+    Of the texts of a row, `longest_text` characters are read; its columns of bytes have `largest_bytes` at most, and are sent as base64.
+    """
     most = in_flight_bytes(memory_bytes)
-    numbers = [spec for spec in requests if spec.dtype != "str"]
+    texts, files = ([spec for spec in requests if spec.dtype == dtype] for dtype in ("str", "bytes"))
+    numbers = [spec for spec in requests if spec not in (*texts, *files)]
     values = min(max_batch * row_values(numbers, dimensions), most / _PARSED_VALUE_BYTES)
+    room = max_batch * _BASE64 * (largest_bytes or 0) + values * _VALUE_BYTES + _ENVELOPE_BYTES
+    raw = bool(files) and len(requests) == 1
     if longest_text is not None:
-        spare = _SPARE_TEXT_BYTES * (len(requests) - len(numbers))
-        room = max_batch * (_ESCAPED_BYTES * longest_text + spare) + values * _VALUE_BYTES + _ENVELOPE_BYTES
-        return BodyLimits(max_batch, int(min(room, most // _PARSED_PER_TEXT_BYTE)), None)
-    size = min(values * _VALUE_BYTES + _ENVELOPE_BYTES, most / 2)
-    return BodyLimits(max_batch, int(size), 2 * int(values) + _ENVELOPE_MARKS)
+        room += max_batch * (_ESCAPED_BYTES * longest_text + _SPARE_TEXT_BYTES * len(texts))
+        return BodyLimits(max_batch, int(min(room, most // _PARSED_PER_TEXT_BYTE)), None, raw)
+    marks = 2 * int(values) + _MARKS_OF_TEXT * max_batch * len(files) + _ENVELOPE_MARKS
+    return BodyLimits(max_batch, int(min(room, most / 2)), marks, raw)

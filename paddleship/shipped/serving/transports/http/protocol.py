@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +81,7 @@ class JsonTensor(NamedTuple):
     """One input of a request, as JSON."""
 
     item: Mapping[str, Any]
+    binary: bool = False  # texts are base64
 
     @property
     def name(self) -> object:
@@ -89,15 +91,41 @@ class JsonTensor(NamedTuple):
     def datatype(self) -> object:
         return self.item.get("datatype")
 
-    def decode(self) -> np.ndarray[Any, Any] | list[str]:
-        return decode_tensor(self.item)
+    def decode(self) -> np.ndarray[Any, Any] | list[Any]:
+        decoded = decode_tensor(self.item)
+        return [_from_base64(self.name, row, text) for row, text in enumerate(decoded)] if self.binary else decoded
 
 
-def tensors(body: Any) -> list[JsonTensor]:
-    """The inputs of an inference request. Raises RequestError."""
+class RawTensor(NamedTuple):
+    """The one input of a request whose body it is: one row of bytes."""
+
+    name: str
+    content: bytes | bytearray
+
+    @property
+    def datatype(self) -> object:
+        return "BYTES"
+
+    def decode(self) -> list[bytes]:
+        return [bytes(self.content)]
+
+
+def _from_base64(name: object, row: int, text: object) -> bytes:
+    if not isinstance(text, str):
+        raise RequestError(f"row {row} of input {name!r} is {type(text).__name__}: send the bytes as base64 text")
+    try:
+        return binascii.a2b_base64(text, strict_mode=True)
+    except ValueError as error:
+        raise RequestError(
+            f"row {row} of input {name!r} is not base64 ({str(error)[:60]}): send the bytes as base64 text, without line breaks or a prefix"
+        ) from None
+
+
+def tensors(body: Any, *, binary: Collection[str] = ()) -> list[JsonTensor]:
+    """The inputs of an inference request; the texts of those in `binary` are base64. Raises RequestError."""
     items = body.get("inputs") if isinstance(body, Mapping) else None
     if not isinstance(items, list):
         raise RequestError(f"the request has no 'inputs' list: send {_FORM}")
     if wrong := [item for item in items if not isinstance(item, Mapping)]:
         raise RequestError(f"'inputs' holds {str(wrong[0])[:40]!r}, which is no tensor: send {_FORM}")
-    return [JsonTensor(item) for item in items]
+    return [JsonTensor(item, item.get("name") in [*binary]) for item in items]  # a list, because the client's name may not be hashable

@@ -41,7 +41,7 @@ def serve():
         async def length(request: Request) -> Response:
             try:
                 async with received(request, BODIES, guard.budget) as body:
-                    return Response(str(len(body)))
+                    return Response(str(len(body.content)))
             except ClientDisconnect:
                 return Response(status_code=499)
             except ServingError as error:
