@@ -30,6 +30,8 @@ def test_the_exported_files_of_ppocr_become_proven_candidates(part, expected, ch
     for command in commands:
         done = subprocess.run([sys.executable, *command], cwd=checkout, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+    if part == "recogniser":
+        assert json.loads((checkout / "reports/train.json").read_text())["metrics"]["test_character_accuracy"] > 0.9
     report = json.loads((checkout / "reports/verify.json").read_text())
     proven = {name for name, row in report["candidates"].items() if row["status"] == "proven"}
     assert expected <= proven
