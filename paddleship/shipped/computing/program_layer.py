@@ -77,7 +77,7 @@ class _Runner:
         self._program = program
         self._inputs = [item["value"] for item in program["inputs"]]
         self._outputs = [item["value"] for item in program["outputs"]]
-        self._unneeded = _lastuses(program)
+        self._unneeded = _last_uses(program)
 
     def dtype(self, name: str) -> str:
         return self._float if name == "float32" else name
@@ -110,7 +110,7 @@ class _Runner:
             results = self._loop(operator, values)
         if not isinstance(results, list | tuple) or (len(operator["results"]) == 1 and not operator.get("nested")):
             results = [results]
-        values.update({number: result for number, result in zip(operator["results"], results, strict=True) if number is not None})
+        values.update(zip(operator["results"], results, strict=True))
 
     def _call(self, name: str, arguments: Sequence[Any]) -> Any:
         """Call an operator's function. Some that change an input in place have another name in eager mode (`batch_norm`)."""
@@ -156,12 +156,12 @@ class _Runner:
         return self._paddle.framework._current_expected_place()
 
 
-def _lastuses(program: Table) -> list[list[int]]:
+def _last_uses(program: Table) -> list[list[int]]:
     """The values that no operator after each one uses."""
     kept = {item["value"] for item in program["outputs"]}
     unneeded = []
     for operator in reversed(program["operators"]):
-        used = set(uses(operator)) | {number for number in operator["results"] if number is not None}
+        used = {*uses(operator), *operator["results"]}
         unneeded.append(sorted(used - kept))
         kept |= used
     return unneeded[::-1]
