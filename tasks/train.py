@@ -48,7 +48,8 @@ def train(params: Params) -> Report:
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
-    layer = building.build(params.model)
+    source = sources.of(params.train)
+    layer = source.build(params)
     form = building.form(layer, params.model)
     task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.classes)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
@@ -59,7 +60,7 @@ def train(params: Params) -> Report:
     log = live_metrics()
     kept = Path(f"{params.paths.checkpoint}.unfinished")
     setup = Setup(params, layer, form, preprocess, splits, task, on_epoch=log or (lambda *_: None), folder=kept / begun.key[:16])
-    obtained = sources.of(params.train).obtain(setup)
+    obtained = source.obtain(setup)
     _write_history(Path(params.paths.reports) / "train" / "history.json", obtained.history)
     if not all(check.passed for check in obtained.checks):
         return _refused(obtained)
@@ -73,6 +74,8 @@ def train(params: Params) -> Report:
     facts = {"factory": params.model.factory, "kwargs": params.model.kwargs, **obtained.facts, "scores": scores}
     with new_folder(Path(params.paths.checkpoint)) as beside:
         building.write(layer, beside, facts)
+        for name, text in obtained.files.items():
+            (beside / name).write_text(text, encoding="utf-8")
         if not labelled:
             recorded_answers.write({"validation": validated.outputs, "test": tested.outputs}, beside)
         begun.seal(beside)
@@ -98,7 +101,7 @@ def train(params: Params) -> Report:
     )
     return Report(
         stage="train",
-        headline=f"{judged.headline} with the weights of {obtained.origin}",
+        headline=f"{judged.headline} {obtained.origin}",
         metrics={
             **judged.metrics,
             **obtained.metrics,

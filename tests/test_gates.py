@@ -31,6 +31,7 @@ from paddleship.data.dataset import Rows
 from paddleship.diagnosis import verify_report
 from paddleship.lineage.release import DIGEST_LABEL
 from paddleship.model import fitting
+from paddleship.model.exported_file import source
 from paddleship.model.training import History
 from paddleship.promotion import answers, latency, score_comparison
 from paddleship.promotion.ledger import Shipped
@@ -235,6 +236,10 @@ GATES = {
     "round_trip_max_rel_diff": (
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.array([1.0, np.nan])})],
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.ones(2)})],
+    ),
+    "exported_file_max_rel_diff": (
+        lambda: [source.check_answers([({"y": np.ones(2)}, {"y": np.ones(2)}), ({"y": np.ones(2)}, {"y": np.array([1.0, 1.001])})])],
+        lambda: [source.check_answers([({"y": np.ones(2)}, {"y": np.ones(2)})])],
     ),
     "validation_*": (
         lambda: train.check_score(0.5, "r2", Train(min_score=0.6), advice="train longer"),

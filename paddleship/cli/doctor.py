@@ -85,6 +85,8 @@ def _from_params(params: str | None, inputs: tuple[str, ...], sizes: tuple[str, 
     if not Path("params.yaml").exists():
         raise ParamsError("there is no params.yaml here: name the model as MODULE:FACTORY with its --input, or run in the checkout")
     loaded = params_overlay.load(Path.cwd(), params_overlay.path_in(Path.cwd(), params))
+    if loaded.model.factory is None:
+        raise ParamsError("train.source is an exported file, and the doctor examines Python code: run the stages, or name MODULE:FACTORY")
     declared, absent = declaring.parse_inputs(inputs) if inputs else (loaded.model.inputs, loaded.model.absent)
     dimensions = loaded.model.dimensions | declaring.parse_sizes(sizes)
     if wrong := rules.fault([item.spec() for item in declared], [size.rule(name) for name, size in dimensions.items()]):

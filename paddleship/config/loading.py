@@ -70,12 +70,12 @@ def _sections(values: Any, origin: str) -> dict[str, Any]:
 
 def merge(base: Mapping[str, Any], overlay: Mapping[str, Any], model: type[BaseModel] = Params) -> dict[str, Any]:
     """`base` with the values of `overlay`: sections merge key by key, everything else (kwargs, lists) is replaced."""
-    merged = dict(base)
+    merged = dict(model.overlay_base(base, overlay) if issubclass(model, Section) else base)
     for key, value in overlay.items():
         field = model.model_fields.get(key)
         section = field.annotation if field else None
         if isinstance(section, type) and issubclass(section, Section) and isinstance(value, Mapping):
-            merged[key] = merge(section.overlay_base(merged.get(key) or {}, value), value, section)
+            merged[key] = merge(merged.get(key) or {}, value, section)
         else:
             merged[key] = value
     return merged

@@ -27,7 +27,7 @@ from paddleship.config.sections.promote import Promote
 from paddleship.config.sections.section import Section
 from paddleship.config.sections.select import Select
 from paddleship.config.sections.sweep import Sweep
-from paddleship.config.sections.train import Train
+from paddleship.config.sections.train import ExportedFile, Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.preprocess import registry
@@ -66,6 +66,24 @@ class Params(Section):
     def flat(self) -> dict[str, Any]:
         """Every value as `section.key`, and every one of a mapping there as `section.key.name`; the types are those of JSON."""
         return _unfolded(_unfolded(self.model_dump(mode="json")))
+
+    @classmethod
+    def overlay_base(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An exported file is a model without a class, so the class of the params below it does not count."""
+        source = (overlay.get("train") or {}).get("source")
+        if not isinstance(source, Mapping) or "exported" not in source or "model" not in values:
+            return values
+        return {**values, "model": {key: value for key, value in values["model"].items() if key not in ("factory", "kwargs", "absent")}}
+
+    @model_validator(mode="after")
+    def _one_model(self) -> Params:
+        if not isinstance(self.train.source, ExportedFile):
+            if self.model.factory is None:
+                raise whole("model.factory is missing: add it")
+        elif self.model.factory is not None or self.model.kwargs or self.model.absent:
+            what = f"model.factory {self.model.factory!r}" if self.model.factory else "model.kwargs and model.absent"
+            raise whole(f"train.source.exported is a whole model, so {what} must be left out: remove it, or take the weights by checkpoint")
+        return self
 
     @model_validator(mode="after")
     def _batch_first(self) -> Params:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paddleship.config.params import Params
-from paddleship.config.sections.train import CheckpointFile
+from paddleship.config.sections.train import FileSource
 from paddleship.errors import ParamsError
 
 
@@ -42,8 +42,8 @@ def _written(params: Params) -> Iterator[tuple[str, str]]:
 def _read(params: Params) -> Iterator[tuple[str, str]]:
     yield from (("data.raw", params.data.raw), ("code.root", params.code.root), ("code.watch", params.code.watch))
     yield "promote.ledger", params.promote.ledger
-    if isinstance(params.train.source, CheckpointFile):
-        yield "train.source.checkpoint", params.train.source.checkpoint
+    if isinstance(params.train.source, FileSource):
+        yield from params.train.source.paths.items()
     if params.drift.sample is not None:
         yield "drift.sample", params.drift.sample
     if params.graph_modes.torch_site is not None:

@@ -13,7 +13,7 @@ from paddleship.config.sections.code import Code
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
-from paddleship.shipped.computing import layers
+from paddleship.shipped.computing import layers, program_layer
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.preprocess import Batch
@@ -29,13 +29,16 @@ class Packer:
     source_model: SourceModel
 
     def __call__(self, _source: Path, target: Path, _batches: Sequence[Batch]) -> None:
-        """Copy code and weights. Raises CandidateError."""
+        """Copy weights, and code or the exported program. Raises CandidateError."""
+        shutil.copyfile(self.source_model.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
+        if self.source_model.model.factory is None:
+            shutil.copyfile(self.source_model.checkpoint / program_layer.FILE, target / program_layer.FILE)
+            return
         if self.source_model.code is None:
             raise CandidateError("the folder of the model's code is unknown here")
         for file, relative_path in sources(self.source_model.code).items():
             (target / CODE / relative_path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target / CODE / relative_path)
-        shutil.copyfile(self.source_model.checkpoint / building.WEIGHTS, target / layers.WEIGHTS)
 
     def describe(self, candidate: Candidate) -> Candidate:
         """The candidate's description: eager takes every size, so there is one program, and it names its outputs itself."""
@@ -50,13 +53,8 @@ class Packer:
                 f"the checkpoint ({now[:12]}) is not the one that the exported program was made from ({candidate.weights_sha256[:12]}): "
                 "run `dvc repro export optimize`"
             )
-        options = {
-            **candidate.options,
-            "factory": settings.factory,
-            "kwargs": settings.kwargs,
-            "absent": settings.absent,
-            "seed": self.source_model.seed,
-        }
+        made_by = {"factory": settings.factory, "kwargs": settings.kwargs} if settings.factory else {"program": program_layer.FILE}
+        options = {**candidate.options, **made_by, "absent": settings.absent, "seed": self.source_model.seed}
         return replace(candidate, options=options, sources={}, programs=())
 
 

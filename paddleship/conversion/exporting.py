@@ -127,9 +127,7 @@ class ExportAttempt:
             saved = isolate.run(
                 "the export", save_program, self.source_model, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
-        check_form(
-            self.source_model.model.factory, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved
-        )
+        check_form(self.source_model.model.title, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 
     def _compared(self, exported: Sequence[Arrays]) -> WrongError | None:
@@ -192,7 +190,7 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
     Run it in a child process: Paddle may crash, and an instance or process that has converted or answered before may put remembered
     state into the program. Raises ModelError with the user's line.
     """
-    layer = building.build(source_model.model)
+    layer = source_model.build()
     weights = building.restore(layer, source_model.checkpoint)
     layer.eval()
     _leave_to_python(layer, skip)
@@ -205,7 +203,7 @@ def save_program(source_model: SourceModel, folder: Path, specs: Sequence[Tensor
     except ModelError:
         raise
     except Exception as failure:
-        factory, doctor = source_model.model.factory, "`paddleship doctor` (of this model: --params FILE)"
+        factory, doctor = source_model.model.title, "`paddleship doctor` (of this model: --params FILE)"
         if _UNUSED in str(failure):
             raise ModelError(
                 f"{factory!r} takes an input that no output depends on, which Paddle does not export: use it, or remove it from forward "

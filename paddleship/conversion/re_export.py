@@ -35,7 +35,7 @@ class ReExporter:
         """Raises CandidateError with a plain message if Paddle cannot export the changed model."""
         import paddle
 
-        layer = building.build(self.source_model.model)
+        layer = self.source_model.build()
         building.restore(layer, self.source_model.checkpoint)
         layer.eval()
         try:

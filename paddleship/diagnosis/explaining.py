@@ -261,7 +261,7 @@ def _stripped(source_model: SourceModel, folder: Path | None) -> Candidate:
     if folder is not None:
         return replace(Candidate.load(folder), preprocess={}, programs=())
     specs = tuple(item.spec() for item in source_model.model.inputs)
-    return Candidate("to_static", source_model.model.factory, registry.of(PROGRAM).name, "float32", 1, specs, (), {}, "", "")
+    return Candidate("to_static", source_model.model.title, registry.of(PROGRAM).name, "float32", 1, specs, (), {}, "", "")
 
 
 def _sizes_apart(inputs: Mapping[str, Any], batch: Mapping[str, Any]) -> int:

@@ -34,7 +34,7 @@ class ExportWorker:
     """
 
     def __init__(self, source_model: SourceModel, work: Path) -> None:
-        layer = building.build(source_model.model)
+        layer = source_model.build()
         building.restore(layer, source_model.checkpoint)
         layer.eval()
         self._layers = dict(layer.named_sublayers(include_self=True))

@@ -116,6 +116,7 @@ class Verified:
             stage="verify",
             headline=f"{len(passed)} of {len(self.rows)} candidates proven"
             + (f", noise ratio {min(proven):.2f} to {max(proven):.2f}" if proven else "")
+            + params.train.limits_of_proof
             + loosening.in_headline(params)
             + (f". Covered: {self.coverage}" if passed else ""),
             metrics={

@@ -67,7 +67,7 @@ class ProbeWorker:
         self._constants: list[dict[str, Any]] = []
         self._reseed(source_model.seed)
         with watching.layers() as self._built:
-            self._layer = building.build(source_model.model)
+            self._layer = source_model.build()
         self._fresh = not source_model.checkpoint.exists()
         if not self._fresh:
             building.restore(self._layer, source_model.checkpoint)

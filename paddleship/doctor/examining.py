@@ -87,7 +87,7 @@ def examine(
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
     findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
-    return Examination(model.factory, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
+    return Examination(model.title, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
 
 
 def _limits(seconds: float) -> Verify:
@@ -352,7 +352,7 @@ class Examiner:
         specs = tuple(item.spec() for item in self._source_model.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
         outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows])
-        factory = self._source_model.model.factory
+        factory = self._source_model.model.title
         exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(probed.nesting), program)
         return Candidate(
             name=PROGRAM,

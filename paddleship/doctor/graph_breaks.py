@@ -264,7 +264,7 @@ def collect(source_model: SourceModel, batches: Sequence[Batch]) -> list[Finding
             findings.setdefault(where, _break(info.reason, where))
 
     InfoCollector().register = register
-    layer = building.build(source_model.model)
+    layer = source_model.build()
     building.restore(layer, source_model.checkpoint)
     layer.eval()
     form = building.form(layer, source_model.model)

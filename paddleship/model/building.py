@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.config.sections.model import Model
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import overrides, scalars
-from paddleship.shipped.computing import arguments, layers
+from paddleship.shipped.computing import arguments, layers, program_layer
 from paddleship.shipped.computing.arguments import ArgumentForm
 from paddleship.shipped.computing.files import new_folder, sha256
 from paddleship.shipped.computing.references import explain, resolve, user_line
@@ -27,7 +27,7 @@ def build(model: Model) -> Any:
     """Call the factory. Raises ModelError if it does not return a `paddle.nn.Layer`."""
     import paddle
 
-    factory = resolve(model.factory, key="model.factory", error=ModelError)
+    factory = resolve(str(model.factory), key="model.factory", error=ModelError)
     try:
         layer = layers.make(lambda: factory(**model.kwargs))
     except Exception as failure:
@@ -37,6 +37,17 @@ def build(model: Model) -> Any:
         raise ModelError(f"the factory {model.factory!r} returned {type(layer).__name__}, not a paddle.nn.Layer: return the model itself")
     overrides.check(layer)
     return layer
+
+
+def of_program(checkpoint: Path) -> Any:
+    """The layer of the exported program in a checkpoint. Raises ModelError."""
+    try:
+        return program_layer.load(checkpoint / program_layer.FILE)
+    except (OSError, ValueError, KeyError) as error:
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError(
+            f"the program in checkpoint {str(checkpoint)!r} cannot be read ({reason}): run `paddleship run --again train`"
+        ) from None
 
 
 def form(layer: Any, model: Model) -> ArgumentForm:

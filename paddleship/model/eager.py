@@ -34,6 +34,10 @@ class SourceModel:
     seed: int = 0
     code: Code | None = None
 
+    def build(self) -> Any:
+        """A new layer with initial weights: of the factory, or of the program in the checkpoint. Raises ModelError."""
+        return building.build(self.model) if self.model.factory else building.of_program(self.checkpoint)
+
     @classmethod
     def of(cls, params: Params) -> SourceModel:
         return cls(params.model, Path(params.paths.checkpoint), params.seed, params.code)
@@ -113,7 +117,7 @@ def _build_with_dtype(source_model: SourceModel, dtype: str) -> Any:
 
     paddle.seed(source_model.seed)
     _set_default(dtype)
-    return building.build(source_model.model)
+    return source_model.build()
 
 
 def _cast(layer: Any, dtype: str) -> None:

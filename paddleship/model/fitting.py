@@ -7,11 +7,11 @@ import math
 from paddleship.config.sections.train import Train
 from paddleship.model import training
 from paddleship.model.training import History
-from paddleship.model.weight_source import Obtained, Setup
+from paddleship.model.weight_source import Obtained, Setup, WeightSource
 from paddleship.reports.verdict import Check
 
 
-class Fit:
+class Fit(WeightSource):
     """Trains on the training rows, and keeps the weights of the best epoch on the validation rows."""
 
     def obtain(self, setup: Setup) -> Obtained:
@@ -31,7 +31,7 @@ class Fit:
             return Obtained([loss], headline=f"diverged: {history.diverged}", history=history.evaluations)
         return Obtained(
             [loss],
-            origin=f"epoch {history.epoch(history.best):g} of {math.ceil(history.epoch(-1))}",
+            origin=f"with the weights of epoch {history.epoch(history.best):g} of {math.ceil(history.epoch(-1))}",
             advice=advice(history, settings),
             facts={"epoch": history.epoch(history.best)},
             metrics={

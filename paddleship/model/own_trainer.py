@@ -20,7 +20,7 @@ from paddleship.config.sections.train import OwnTrainer
 from paddleship.errors import ModelError
 from paddleship.model.checkpoint_import import files
 from paddleship.model.checkpoint_import.applying import apply
-from paddleship.model.weight_source import Obtained, Setup
+from paddleship.model.weight_source import Obtained, Setup, WeightSource
 from paddleship.shipped.computing.references import explain, resolve, user_line
 
 _ADVICE = "train longer or change your trainer, check the data, or lower train.min_score"
@@ -73,7 +73,7 @@ class Job:
         return self._setup.splits[part]
 
 
-class Own:
+class Own(WeightSource):
     def __init__(self, settings: OwnTrainer) -> None:
         self._settings = settings
 
@@ -102,7 +102,9 @@ class Own:
             raise ModelError(f"the trainer {name!r} replaced job.layer: train that layer in place, or return the weights as a state dict")
         _set(setup.layer, result, name)
         metrics = {"epochs": len(job.history)} if job.history else {}
-        return Obtained([], origin=name, advice=_ADVICE, facts={"trainer": name}, metrics=metrics, history=job.history)
+        return Obtained(
+            [], origin=f"with the weights of {name}", advice=_ADVICE, facts={"trainer": name}, metrics=metrics, history=job.history
+        )
 
 
 def _set(layer: Any, result: Any, name: str) -> None:

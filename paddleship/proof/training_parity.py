@@ -110,7 +110,7 @@ class TrainingWorker:
 
         paddle.seed(self._source_model.seed + seed)
         paddle.set_default_dtype(dtype)
-        layer = building.build(self._source_model.model)
+        layer = self._source_model.build()
         if dtype != "float32" and any(tensor.dtype == paddle.float32 for tensor in layer.state_dict().values()):
             layer.to(dtype=dtype)
         building.restore(layer, self._source_model.checkpoint)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from paddleship.config import catalogue, workspace_paths
 from paddleship.config.params import Params
-from paddleship.config.sections.train import CheckpointFile
+from paddleship.config.sections.train import FileSource
 from paddleship.custody import libraries
-from paddleship.model.checkpoint_import import files
-from paddleship.shipped.computing.files import write_text
+from paddleship.model import sources
+from paddleship.shipped.computing.files import sha256, write_text
 from paddleship.system import host
 
 
@@ -30,8 +30,18 @@ def fingerprint(values: Params, root: Path = Path()) -> None:
 
 
 def _weights_source(values: Params, root: Path) -> dict[str, str]:
+    if _fetched(values):  # not there before the first run, and pinned by the scripts that make it
+        return {f"data.fetch.{name}": sha256(root / script) for name, script in values.data.fetch.items()}
+    digest = sources.of(values.train).digest(root)
+    return {"weights": "trained"} if digest is None else {"sha256": digest}
+
+
+def _fetched(values: Params) -> bool:
+    """Whether the weights to import are in the folder that scripts of data.fetch fill."""
     source = values.train.source
-    return {"sha256": files.digest(Path(source.checkpoint), root)} if isinstance(source, CheckpointFile) else {"weights": "trained"}
+    if not values.data.fetch or not isinstance(source, FileSource):
+        return False
+    return all(Path(path).is_relative_to(values.data.raw) for path in source.paths.values())
 
 
 def _write(path: Path, text: str) -> None:

@@ -83,3 +83,11 @@ def test_inputs_that_do_not_fit_forward_end_with_2(folder):
     assert done.returncode == 2
     assert "forward takes 1 input (x), and 2 are declared (x, y)" in done.stdout
     assert sorted(path.name for path in folder.iterdir() if path.suffix != ".pyc" and path.name != "__pycache__") == ["gate.py"]
+
+
+def test_an_exported_file_has_no_code_to_examine_which_is_one_line(tmp_path):
+    (tmp_path / "theirs.yaml").write_text("train: {source: {exported: /theirs/inference.json}}\n")
+    done = doctor(REPOSITORY, "--params", str(tmp_path / "theirs.yaml"))
+    assert done.returncode == 2
+    assert "train.source is an exported file, and the doctor examines Python code" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

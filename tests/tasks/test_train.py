@@ -8,7 +8,7 @@ from paddleship.config import loading
 from paddleship.config.sections.train import Train
 from paddleship.model import building, fitting, sources
 from paddleship.model.training import History
-from paddleship.model.weight_source import Obtained
+from paddleship.model.weight_source import Obtained, WeightSource
 from tasks.prepare import prepare
 from tasks.train import check_round_trip, train
 from tests import small_linear
@@ -40,12 +40,12 @@ def test_a_missed_score_advises_patience_if_training_stopped_early_and_epochs_if
     assert fitting.advice(History(epochs, best=1), settings).startswith("raise train.epochs")
 
 
-class Known:
+class Known(WeightSource):
     """A source that trains nothing: it sets the weights that are right."""
 
     def obtain(self, setup):
         setup.layer.set_state_dict({"weight": np.array([[1.0], [-1.0]], np.float32), "bias": np.zeros(1, np.float32)})
-        return Obtained([], origin="a file", metrics={"tensors": 2})
+        return Obtained([], origin="with the weights of a file", metrics={"tensors": 2})
 
 
 def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_history(tmp_path, monkeypatch):

@@ -59,11 +59,16 @@ class Size(Section):
 
 
 class Model(Section):
-    factory: Reference
+    factory: Reference | None = Field(None, description="module:function that builds the model; null for train.source.exported")
     kwargs: dict[str, Any] = Field({}, description="arguments of the factory, by name")
     inputs: Annotated[list[Input], Field(min_length=1)] = Field(description="inputs of the model, in the order of forward's arguments")
     absent: list[str] = Field([], description="arguments of forward, or elements of them, that are None")
     dimensions: dict[str, Size] = Field({}, description="sizes that a dynamic dimension may have")
+
+    @property
+    def title(self) -> str:
+        """The model in messages."""
+        return self.factory or "the exported program"
 
     @property
     def rules(self) -> tuple[Dimension, ...]:

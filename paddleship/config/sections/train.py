@@ -11,9 +11,32 @@ from paddleship.config.sections.section import Fraction, Positive, Reference, Se
 from paddleship.config.validation_errors import whole, written_as
 
 
-class CheckpointFile(Section):
+class FileSource(Section):
+    """A source that takes weights from files."""
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        """The paths that it reads, by their keys in the params."""
+        raise NotImplementedError
+
+
+class CheckpointFile(FileSource):
     checkpoint: str = Field(description="a .pdparams, a .safetensors, or a folder that train wrote; nothing is trained")
     key: str | None = Field(None, description="the set of weights to take, if the file holds several that fit, such as model or ema")
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        return {"train.source.checkpoint": self.checkpoint}
+
+
+class ExportedFile(FileSource):
+    exported: str = Field(description="a .json or .pdmodel of Paddle, which is the model: there is no factory, and nothing is trained")
+    parameters: str | None = Field(None, description="its .pdiparams; null: the file of that name beside it")
+
+    @property
+    def paths(self) -> Mapping[str, str]:
+        parameters = {} if self.parameters is None else {"train.source.parameters": self.parameters}
+        return {"train.source.exported": self.exported, **parameters}
 
 
 class OwnTrainer(Section):
@@ -21,19 +44,22 @@ class OwnTrainer(Section):
     kwargs: dict[str, Any] = Field({}, description="further arguments of the function, by name")
 
 
-_SOURCES = "must be loop, {checkpoint: PATH} or {own: module:function}"
+_SOURCES = "must be loop, {checkpoint: PATH}, {exported: PATH} or {own: module:function}"
 
 
 def _kind(source: Any) -> str | None:
     """Which kind of source the value is meant to be; None if that cannot be told."""
     if isinstance(source, Mapping):
-        return next((name for name in ("checkpoint", "own") if name in source), None)
-    kinds: dict[type, str] = {CheckpointFile: "checkpoint", OwnTrainer: "own"}
+        return next((name for name in ("checkpoint", "exported", "own") if name in source), None)
+    kinds: dict[type, str] = {CheckpointFile: "checkpoint", ExportedFile: "exported", OwnTrainer: "own"}
     return kinds.get(type(source), "loop" if source == "loop" else None)
 
 
 Source = Annotated[
-    Annotated[Literal["loop"], Tag("loop")] | Annotated[CheckpointFile, Tag("checkpoint")] | Annotated[OwnTrainer, Tag("own")],
+    Annotated[Literal["loop"], Tag("loop")]
+    | Annotated[CheckpointFile, Tag("checkpoint")]
+    | Annotated[ExportedFile, Tag("exported")]
+    | Annotated[OwnTrainer, Tag("own")],
     Discriminator(_kind, custom_error_type="source", custom_error_message=_SOURCES),
 ]
 
@@ -41,7 +67,10 @@ Source = Annotated[
 class Train(Section):
     source: Source = Field(
         "loop",
-        description="origin of the weights: loop trains them here, {own: module:function} is your trainer, {checkpoint: PATH} a file",
+        description=(
+            "origin of the weights: loop trains them here, {own: module:function} is your trainer, {checkpoint: PATH} a file, "
+            "{exported: PATH} an exported program"
+        ),
     )
     epochs: Positive = Field(10, description="most passes over the training rows")
     batch_size: Positive = Field(64, description="rows of a training step")
@@ -82,6 +111,11 @@ class Train(Section):
                 "classes, or remove one"
             )
         return self
+
+    @property
+    def limits_of_proof(self) -> str:
+        """The end of a headline that says what the answers are compared with, if that is not a model that was trained here."""
+        return f", as the exported file {self.source.exported}" if isinstance(self.source, ExportedFile) else ""
 
     @model_validator(mode="after")
     def _time_after_warmup(self) -> Train:

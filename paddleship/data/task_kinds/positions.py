@@ -46,8 +46,13 @@ def fit(labels: Array, width: int) -> Array:
 
 
 def join(batches: Sequence[Array]) -> Array:
-    """The outputs for batches of different width as one array."""
-    return stack([row for batch in batches for row in batch], batches[0].dtype, pad=0)
+    """The outputs for batches of different sizes as one array, with 0 behind the smaller ones."""
+    sizes = np.max([batch.shape[1:] for batch in batches], axis=0)
+    joined, start = np.zeros((sum(map(len, batches)), *sizes), batches[0].dtype), 0
+    for batch in batches:
+        joined[(slice(start, start + len(batch)), *map(slice, batch.shape[1:]))] = batch
+        start += len(batch)
+    return joined
 
 
 def at(values: Array, labels: Array) -> Array:

@@ -173,7 +173,8 @@ class TaskKind:
 
     def joined(self, outputs: Sequence[Array]) -> Array:
         """The first outputs for several batches as one array."""
-        return positions.join(outputs) if self.decision.padded else np.concatenate(outputs)
+        sized_alike = len({output.shape[1:] for output in outputs}) == 1
+        return np.concatenate(outputs) if sized_alike else positions.join(outputs)
 
     def flips(self, before: Array, after: Array, labels: Array | None = None) -> Array | None:
         """Which decisions differ between two outputs, as one axis; None if they decide nothing. Padding decides nothing."""

@@ -9,14 +9,14 @@ from paddleship.config.sections.train import CheckpointFile
 from paddleship.errors import ModelError
 from paddleship.model.checkpoint_import import files
 from paddleship.model.checkpoint_import.applying import apply
-from paddleship.model.weight_source import Obtained, Setup
+from paddleship.model.weight_source import Obtained, Setup, WeightSource
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.preprocess import Preprocess
 
 _ADVICE = "check that the file belongs to model.factory, preprocess and data.classes, or lower train.min_score"
 
 
-class Import:
+class Import(WeightSource):
     def __init__(self, settings: CheckpointFile) -> None:
         self._settings = settings
 
@@ -30,14 +30,17 @@ class Import:
         done = ", ".join(["imported", *notes])
         return Obtained(
             [],
-            origin=f"{path} ({done})",
+            origin=f"with the weights of {path} ({done})",
             advice=_ADVICE,
             facts={"imported": {"imported_from": str(path), "imported_sha256": before, "notes": [*notes]}},
-            findings=[*_refitted(setup.preprocess, path), *_perhaps_transposed(setup.layer, path)],
+            findings=[*refitted(setup.preprocess, path), *_perhaps_transposed(setup.layer, path)],
         )
 
+    def digest(self, root: Path) -> str:
+        return files.digest(Path(self._settings.checkpoint), root)
 
-def _refitted(preprocess: Preprocess, path: Path) -> list[Finding]:
+
+def refitted(preprocess: Preprocess, path: Path) -> list[Finding]:
     """A warning if an input is made with what was learned from this data, which need not be what the weights were trained with."""
     fitted = [one.spec.name for one in preprocess.encoders if any(one.learned().values())]
     if not fitted:

@@ -25,7 +25,7 @@ class InfluenceWorker:
 
     def __init__(self, source_model: SourceModel, setting: Setting) -> None:
         self._real_time = time.perf_counter
-        package = source_model.model.factory.partition(":")[0].partition(".")[0]
+        package = (source_model.model.factory or "").partition(":")[0].partition(".")[0]
         self._seen = Circumstances(setting, package=package)
         self._observer = Observer(self._seen)
         self._seen.install()

@@ -1,4 +1,4 @@
-"""Eager Paddle: the candidate contains the model's Python code and weights. It ships if no static graph is faster."""
+"""Eager Paddle: the candidate contains weights, and the model's Python code or program. It ships if no static graph is faster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.shipped.computing import arguments, layers
+from paddleship.shipped.computing import arguments, layers, program_layer
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.runtimes import paddle_inference
@@ -54,7 +54,8 @@ def load(folder: Path, candidate: Candidate) -> PaddleEager:
     paddle.disable_signal_handler()  # Paddle hooks SIGTERM, which stops the server
     paddle.set_default_dtype("float32")
     paddle.seed(candidate.options["seed"])  # for constants that are drawn and are not weights
-    layer = _build(folder / CODE, candidate)
+    program = candidate.options.get("program")
+    layer = program_layer.load(folder / program) if program else _build(folder / CODE, candidate)
     if odd := layers.fill(layer, load_file(folder / layers.WEIGHTS)):
         raise CandidateError(f"the weights in {folder} do not fit its code ({', '.join(odd[:3])}): run `paddleship run --again optimize`")
     layer.eval()
