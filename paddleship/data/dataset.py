@@ -15,6 +15,7 @@ import numpy as np
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
 from paddleship.data import input_encoders, ranges, tables
+from paddleship.data.encoded_rows import EncodedRows
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
@@ -23,7 +24,7 @@ from paddleship.data.task_kinds import positions
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.files import sha256
-from paddleship.shipped.computing.preprocess import Preprocess, build
+from paddleship.shipped.computing.preprocess import Example, Preprocess, build
 from paddleship.shipped.computing.references import explain, resolve
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.system.progress import Progress
@@ -240,10 +241,20 @@ def _schema(folder: Path) -> dict[str, Any]:
     return schema
 
 
-def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
-    """Encode rows of the prepared data. Raises DataError in place of RequestError."""
+def encode(preprocess: Preprocess, rows: Rows) -> Sequence[Example]:
+    """Encode rows of the prepared data; those of files when they are asked for. Raises DataError in place of RequestError."""
+    if preprocess.largest_bytes is None:
+        return _encode(preprocess, rows.columns)
+
+    def encode_row(row: int) -> Example:
+        return _encode(preprocess, {name: [values[row]] for name, values in rows.columns.items()})[0]
+
+    return EncodedRows(encode_row, len(rows))
+
+
+def _encode(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
     try:
-        return preprocess.encode(rows.columns)
+        return preprocess.encode(columns)
     except RequestError as error:
         raise DataError(f"the data does not fit model.inputs: {error}") from None
 
