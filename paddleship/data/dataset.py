@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -245,11 +246,11 @@ def encode(preprocess: Preprocess, rows: Rows) -> Sequence[Example]:
     """Encode rows of the prepared data; those of files when they are asked for. Raises DataError in place of RequestError."""
     if preprocess.largest_bytes is None:
         return _encode(preprocess, rows.columns)
+    return EncodedRows(partial(_encode_row, preprocess, rows.columns), len(rows))
 
-    def encode_row(row: int) -> Example:
-        return _encode(preprocess, {name: [values[row]] for name, values in rows.columns.items()})[0]
 
-    return EncodedRows(encode_row, len(rows))
+def _encode_row(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]], row: int) -> Example:
+    return _encode(preprocess, {name: [values[row]] for name, values in columns.items()})[0]
 
 
 def _encode(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
