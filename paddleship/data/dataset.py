@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
 from paddleship.data import input_encoders, ranges, tables
+from paddleship.data.encoded_rows import EncodedRows
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
 from paddleship.data.row_faults import RowFault, summary
@@ -23,7 +25,7 @@ from paddleship.data.task_kinds import positions
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import DataError, RequestError
 from paddleship.shipped.computing.files import sha256
-from paddleship.shipped.computing.preprocess import Preprocess, build
+from paddleship.shipped.computing.preprocess import Example, Preprocess, build
 from paddleship.shipped.computing.references import explain, resolve
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.system.progress import Progress
@@ -254,10 +256,20 @@ def _schema(folder: Path) -> dict[str, Any]:
     return schema
 
 
-def encode(preprocess: Preprocess, rows: Rows) -> list[dict[str, np.ndarray[Any, Any]]]:
-    """Encode rows of the prepared data. Raises DataError in place of RequestError."""
+def encode(preprocess: Preprocess, rows: Rows) -> Sequence[Example]:
+    """Encode rows of the prepared data; those of files when they are asked for. Raises DataError in place of RequestError."""
+    if preprocess.largest_bytes is None:
+        return _encode(preprocess, rows.columns)
+    return EncodedRows(partial(_encode_row, preprocess, rows.columns), len(rows))
+
+
+def _encode_row(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]], row: int) -> Example:
+    return _encode(preprocess, {name: [values[row]] for name, values in columns.items()})[0]
+
+
+def _encode(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
     try:
-        return preprocess.encode(rows.columns)
+        return preprocess.encode(columns)
     except RequestError as error:
         raise DataError(f"the data does not fit model.inputs: {error}") from None
 

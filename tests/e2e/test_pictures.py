@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,6 +129,17 @@ def test_the_image_of_the_digits_is_accepted(digits, stage, engine):
         assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
     assert json.loads((digits / "release.json").read_text())["accepted"]
     _remove_images(engine)
+
+
+def test_the_params_of_the_page_are_valid(base_params):
+    text = (Path(__file__).parents[2] / "docs/how-to/pictures.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    values = loading.parse(loading.merge(base_params, yaml.safe_load(block)))
+    assert values.preprocess.entries["x"]["resize_to"] == 256
+    for params in re.findall(r"`(resize[^`]*|color[^`]*|mean[^`]*)`", text):
+        entry = yaml.safe_load("{kind: image, " + params.partition("`")[0] + "}") if ":" in params else {}
+        changed = loading.merge(yaml.safe_load(block), {"preprocess": {"inputs": {"x": entry}}}) if entry else yaml.safe_load(block)
+        loading.parse(loading.merge(base_params, changed))
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,8 @@
 """Pictures as data: folders and tables of files, rows that hold bytes, and what is written and read of them."""
 
 import json
+import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ from PIL import Image
 
 from paddleship.config.sections.data import Data
 from paddleship.data import dataset, near_repeats
+from paddleship.data.encoded_rows import EncodedRows
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
 from paddleship.shipped.computing import preprocess
@@ -195,3 +198,33 @@ def test_near_repeats_compare_numbers_only_beside_equal_pictures():
     assert len(found.examples[0]["training"]) < 100
     only = near_repeats.find({"picture": train["picture"]}, {"picture": held["picture"]})
     assert (only.pairs, only.why) == ({}, "columns of files are compared for equality only")
+
+
+def test_encoded_rows_are_a_sequence_of_which_only_the_first_are_kept():
+    encoded_rows = []
+
+    def encode(row):
+        encoded_rows.append(row)
+        return {"x": np.full(4, row, np.float32)}
+
+    rows = EncodedRows(encode, 5, most_bytes=40)
+    assert [row["x"][0] for row in rows] == [0, 1, 2, 3, 4]
+    assert [row["x"][0] for row in rows[1:4]] == [1, 2, 3]
+    assert rows[-1]["x"][0] == 4
+    with pytest.raises(IndexError):
+        rows[5]
+    assert encoded_rows == [0, 1, 2, 3, 4, 2, 3, 4]
+
+
+def test_pictures_of_the_data_are_encoded_when_they_are_asked_for(tmp_path):
+    data = settings(tmp_path)
+    made = preprocess.build({"inputs": ENTRIES}, SPECS[:1])
+    splits, _ = dataset.clean(many(), data, validator(data))
+    rows = dataset.encode(made, splits["train"])
+    assert isinstance(rows, EncodedRows)
+    rows = pickle.loads(pickle.dumps(rows))  # noqa: S301 as the benchmark gives them to its processes
+    for lazy, whole in zip(rows, made.encode(splits["train"].columns), strict=True):
+        np.testing.assert_array_equal(lazy["x"], whole["x"])
+    broken = dataset.encode(made, replace(splits["train"], columns={"picture": [b"no picture"] * len(rows)}))
+    with pytest.raises(DataError, match=r"the data does not fit model.inputs: input 'picture' is not a picture"):
+        broken[0]

@@ -43,6 +43,7 @@ class Picture(InputEncoder):
     )
     resize_to: int | None = param("shorter: length of the shorter side; null: that of the input", None, at_least=1)
     max_side: int = param("height and longer: largest length of a side that the input leaves open", 960, at_least=1)
+    min_side: int = param("height: width up to which shorter lines are padded, as the recognisers of PP-OCR expect 320", 1, at_least=1)
     multiple_of: int = param("height and longer: sides that the input leaves open are multiples of this length", 32, at_least=1)
     interpolation: Literal["nearest", "bilinear", "bicubic", "lanczos", "box", "hamming"] = param("filter for resizing", "bilinear")
     color: Literal["rgb", "bgr", "gray"] = param("order of the channels, or gray for one", "rgb")
@@ -70,6 +71,8 @@ class Picture(InputEncoder):
             self._require(
                 len(dynamic) == 2, "fixes a side, and resize: longer needs both open", "name both dimensions, such as height, width"
             )
+        fits = self.resize != "height" or self.min_side <= self.max_side
+        self._require(fits, f"has min_side {self.min_side} above max_side {self.max_side}", "lower min_side, or raise max_side")
         if self.resize_to is not None and height and width:
             fits = self.resize == "shorter" and self.resize_to >= max(height, width)
             self._require(fits, f"is {height} × {width}, and resize_to is {self.resize_to}", "set resize: shorter and a larger resize_to")
@@ -116,7 +119,8 @@ class Picture(InputEncoder):
     def sizes(self, axis: int, values: Sequence[Any]) -> Dimension:
         if self.resize not in _FOLLOWS:
             return super().sizes(axis, values)
-        return Dimension(str(self.spec.shape[axis + 1]), self.multiple_of, self._longest, self.multiple_of)
+        least = self._rounded(self.min_side if self.resize == "height" else 1)
+        return Dimension(str(self.spec.shape[axis + 1]), least, self._longest, self.multiple_of)
 
     def encode(self, value: Any) -> Array:
         picture = self._decoded(value)
@@ -138,7 +142,7 @@ class Picture(InputEncoder):
         if self.resize != "height":
             return super().collate(rows)
         widest = max(row.shape[self._side_axes[1]] for row in rows)
-        width = -(-widest // self.multiple_of) * self.multiple_of if self._wanted[1] is None else widest
+        width = self._rounded(max(widest, self.min_side)) if self._wanted[1] is None else widest
         return np.stack([self._padded(row, (0, width)) for row in rows])
 
     def value_features(self) -> Iterator[tuple[str, ValueMeasure]]:
@@ -190,7 +194,11 @@ class Picture(InputEncoder):
 
     @cached_property
     def _longest(self) -> int:
-        return -(-self.max_side // self.multiple_of) * self.multiple_of
+        return self._rounded(self.max_side)
+
+    def _rounded(self, length: int) -> int:
+        """The length rounded up to a multiple."""
+        return -(-length // self.multiple_of) * self.multiple_of
 
     @cached_property
     def _background(self) -> tuple[int, ...]:

@@ -140,6 +140,13 @@ def test_a_line_of_text_keeps_its_aspect_up_to_the_largest_width():
     assert line.sizes(2, []) == Dimension("width", 32, 320, 32)
 
 
+def test_short_lines_of_text_are_padded_to_the_least_width():
+    line = picture(LINE, resize="height", min_side=300, max_side=640, multiple_of=32)
+    assert line.collate([line.encode(encoded(drawn(30, 24)))]).shape == (1, 3, 48, 320)
+    assert line.collate([line.encode(encoded(drawn(1000, 48)))]).shape == (1, 3, 48, 640)
+    assert line.sizes(2, []) == Dimension("width", 320, 640, 32)
+
+
 def test_a_line_of_fixed_width_is_padded_in_its_row():
     line = picture(TensorSpec("x", "float32", ("batch", 3, 48, 100)), resize="height", mean=0.5, std=0.5)
     row = line.encode(encoded(Image.new("RGB", (24, 24), "white")))
@@ -212,6 +219,7 @@ def test_all_malformed_values_are_refused():
         (SPEC, {"background": 300}, "background"),
         (SPEC, {"resize_to": 8}, "is 16 × 16, and resize_to is 8"),
         (SPEC, {"resize": "longer"}, "fixes a side, and resize: longer needs both open"),
+        (LINE, {"resize": "height", "min_side": 2000}, "has min_side 2000 above max_side 960"),
         (LINE, {}, "leaves a side open, and resize: shorter needs both"),
         (BYTES, {"resize": "height"}, "leaves the height open"),
         (TensorSpec("x", "uint8", ("batch", 3, 8, 8)), {"scale": 1 / 255}, "is uint8, which cannot hold what scale, mean and std give"),

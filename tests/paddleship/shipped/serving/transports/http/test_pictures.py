@@ -4,10 +4,12 @@ import base64
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import helper
 
 from paddleship.acceptance.observing import observe
 from paddleship.acceptance.transports import server_at
@@ -17,7 +19,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.transports.http import protocol
 from paddleship.shipped.serving.transports.http.limits import of_bodies
-from tests.paddleship.shipped.serving.candidates import make_pictures
+from tests.paddleship.shipped.serving.candidates import make_candidate, make_pictures
 from tests.paddleship.shipped.serving.transports.http.recording import serving
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
 from tests.pictures import drawn, encoded
@@ -132,6 +134,24 @@ def test_limits_hold_the_base64_of_the_largest_rows_and_the_memory():
     assert both.max_bytes == one.max_bytes + 4 * (12 * 100 + 16 * 2**10)
     assert not both.raw
     assert both.max_marks is None
+
+
+def test_a_picture_beside_numbers_is_sent_in_json_only(tmp_path):
+    nodes = [helper.make_node("Identity", [name], [f"{name}_out"]) for name in ("x", "price")]
+    x, price = TensorSpec("x", "float32", ("batch", 3, 8, 8)), TensorSpec("price", "float32", ("batch", 2))
+    outputs = [replace(spec, name=f"{spec.name}_out") for spec in (x, price)]
+    entry = {"kind": "image", "column": "photo", "resize": "exact"}
+    make_candidate(tmp_path, nodes, [x, price], outputs, preprocess={"inputs": {"x": entry}}, max_batch=4)
+    numbers = {"name": "price", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}
+    for client in ready(tmp_path):
+        metadata = client.get("/v2/models/tiny").json()
+        assert [one["name"] for one in metadata["inputs"]] == ["photo", "price"]
+        assert metadata["parameters"]["base64"] == ["photo"]
+        assert "raw_body" not in metadata["parameters"]
+        answer = client.post(URL, json={"inputs": [*in_json(JPEG)["inputs"], numbers]}).json()
+        assert answer["outputs"][1]["data"] == [1, 2]
+        refused = client.post(URL, content=JPEG, headers=CURL)
+        assert (refused.status_code, "is not JSON" in refused.json()["error"]) == (400, True)
 
 
 def test_columns_of_text_are_no_base64():
