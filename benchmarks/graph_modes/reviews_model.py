@@ -1,11 +1,15 @@
 """A character model for the reviews: embeddings of characters and of hashed pairs, pooled by attention. Other modes describe it again."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import paddle
 from paddle import nn
 from paddle.nn import functional as F
 
 
-class Reviews(nn.Layer):
+class Reviews(nn.Layer):  # type: ignore[misc]  # Paddle is not checked
     """Logits of the classes from character ids; id 0 is padding and changes nothing."""
 
     def __init__(self, vocabulary_size: int, pairs: int, width: int, classes: int, dropout: float) -> None:
@@ -17,7 +21,7 @@ class Reviews(nn.Layer):
         self.dropout = nn.Dropout(dropout)
         self.output = nn.Linear(width, classes)
 
-    def forward(self, ids):
+    def forward(self, ids: Any) -> dict[str, Any]:
         mask = (ids != 0).astype("float32")
         following = F.pad(ids[:, 1:], [0, 1], value=0)
         pair = (ids * 4093 + following) % self.pairs  # below 2**24: ONNX computes the remainder in float32
