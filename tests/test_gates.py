@@ -316,6 +316,7 @@ GATES = {
     "image_bytes": (lambda: building.checks(3, 2), lambda: building.checks(2, 2)),
     "ready": (lambda: image_test._refused("ready", "the container exited with code 1", "").verdict.checks, None),
     "first_answer": (lambda: image_test._refused("first_answer", "the server answered 500", "").verdict.checks, None),
+    "running": (lambda: image_test._refused("running", "the container was killed", "").verdict.checks, None),
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
     "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),

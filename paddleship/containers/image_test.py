@@ -30,6 +30,7 @@ from paddleship.statistics import estimates
 _STOP_TIMEOUT_S = 20
 _POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
+_READ_LOG = "run the image with `docker run`, and read its log"
 _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 
@@ -44,8 +45,16 @@ class ContainerFacts:
     exit_code: int
 
 
-class NotReadyError(PaddleshipError):
-    """The container exited, or did not become ready in time; the message is its log."""
+class EndedError(PaddleshipError):
+    """The container ended while it was asked; the message says why, `advice` what to do."""
+
+    def __init__(self, message: str, advice: str = _READ_LOG) -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
+class NotReadyError(EndedError):
+    """The container exited, or did not become ready in time; the message holds the end of its log."""
 
 
 def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
@@ -54,7 +63,9 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
     try:
         seen = _observe(client, receipt["image_id"], candidate, evidence, params)
     except NotReadyError as obstacle:
-        return _refused("ready", str(obstacle), "the container never became ready"), {}
+        return _refused("ready", str(obstacle), "the container never became ready", advice=obstacle.advice), {}
+    except EndedError as obstacle:
+        return _refused("running", str(obstacle), "the container ended while it was asked", advice=obstacle.advice), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
     served = _served(candidate, params)
@@ -94,26 +105,45 @@ def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
-    """Start the container, send all requests, stop it. Raises NotReadyError, and ServerError if it answers nothing."""
+    """Start the container, send all requests, stop it. Raises EndedError, and ServerError if it answers nothing."""
     rows = dataset.read(Path(params.paths.prepared), "test")
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     start, answered = time.perf_counter(), []
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
         wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
-        observed = observe(
-            server,
-            batches=[rows.take(case.rows).columns for case in evidence.cases],
-            pads={spec.name: spec.pad for spec in encoders.requests},
-            malformed=encoders.malformed,
-            requests=params.accept.load_requests,
-            concurrency=params.accept.concurrency,
-            seconds=params.accept.load_seconds,
-            on_first_answer=lambda: answered.append(time.perf_counter()),
-        )
+        try:
+            observed = observe(
+                server,
+                batches=[rows.take(case.rows).columns for case in evidence.cases],
+                pads={spec.name: spec.pad for spec in encoders.requests},
+                malformed=encoders.malformed,
+                requests=params.accept.load_requests,
+                concurrency=params.accept.concurrency,
+                seconds=params.accept.load_seconds,
+                on_first_answer=lambda: answered.append(time.perf_counter()),
+            )
+        except ServerError:
+            require_running(sandbox)
+            raise
         memory = sandbox.peak_memory_bytes()
         stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
     return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
+
+
+def require_running(sandbox: image.Sandbox) -> None:
+    """Raise EndedError if the container ended by itself."""
+    sandbox.require_not_stopped()
+    state = sandbox.state
+    if state["Running"]:
+        return
+    if state.get("OOMKilled"):
+        limit = sandbox.container.attrs["HostConfig"]["Memory"]
+        raise EndedError(
+            f"the container needed more memory than its limit of {limit:,} bytes, and was killed",
+            "raise accept.memory_bytes, or lower verify.max_batch, which is the largest batch that the server takes",
+        )
+    raise EndedError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
 
 
 def _checks(seen: ContainerFacts, limits: Accept) -> list[Check]:
@@ -149,9 +179,10 @@ def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[s
 def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float) -> None:
     """Poll until the server is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
-        state = sandbox.state
-        if not state["Running"]:
-            raise NotReadyError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
+        try:
+            require_running(sandbox)
+        except EndedError as ended:
+            raise NotReadyError(str(ended), ended.advice) from None
         with closing(server.connect(timeout_s=_READY_TIMEOUT_S)) as client:
             try:
                 if client.ready().outcome is Outcome.ANSWERED:
@@ -162,6 +193,6 @@ def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float)
     raise NotReadyError(f"the server was not ready within accept.ready_timeout_s: {sandbox.logs().strip()[-400:]}")
 
 
-def _refused(name: str, obstacle: str, headline: str) -> Report:
-    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice="run the image with `docker run`, and read its log")
+def _refused(name: str, obstacle: str, headline: str, *, advice: str = _READ_LOG) -> Report:
+    check = Check(name=name, measured=obstacle, limit=name, passed=False, advice=advice)
     return Report(stage="accept", headline=headline, verdict=Verdict(checks=[check]))

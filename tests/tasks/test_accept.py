@@ -15,7 +15,8 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from paddleship.containers import image
+from paddleship.acceptance.transports import server_at
+from paddleship.containers import image, image_test
 from paddleship.lineage import receipts
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
@@ -350,6 +351,14 @@ def long_acceptance(packaged, copy_of, engine):
     yield process
     process.terminate()
     process.wait(timeout=60)
+
+
+def test_a_container_that_is_killed_for_its_memory_is_told_with_its_limit(packaged, engine):
+    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=12_000_000) as sandbox:
+        server = server_at(sandbox.host, sandbox.port, model="linear", timeout_s=5)
+        with pytest.raises(image_test.NotReadyError, match=r"needed more memory than its limit of 12,0.* bytes, and was killed") as ended:
+            image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + 60)
+        assert ended.value.advice.startswith("raise accept.memory_bytes, or lower verify.max_batch")
 
 
 def test_sigterm_leaves_nothing_behind(long_acceptance, engine):
