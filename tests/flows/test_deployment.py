@@ -98,7 +98,7 @@ def test_the_form_has_every_section_with_its_descriptions(served):
     assert len(found) == 8
     (deployment,) = [one for one in found if one["entrypoint"].endswith(":develop_to_deploy")]
     schema = json.dumps(deployment["parameter_openapi_schema"])
-    for words in ("epochs without a better loss or score", "The last stage to run", "a separate git worktree"):
+    for words in ("evaluations without a better loss or score", "The last stage to run", "a separate git worktree"):
         assert words in schema
     assert set(deployment["parameter_openapi_schema"]["properties"]) == {
         "overrides",
