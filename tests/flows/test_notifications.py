@@ -26,7 +26,7 @@ from paddleship.orchestration import drift_check, notifications
 from paddleship.servers.local_state import Local
 from tests.flows.helpers import wait_for
 
-PROMOTED = 'version 2 of "linear" is champion'
+PROMOTED = 'version 2 of "of-this-test" is champion'  # other tests promote versions of linear on the same server
 SLACK = "hooks.slack.com"
 SLACK_PATH = f"/services/T{'0' * 8}/B{'0' * 8}/{'x' * 24}"
 

@@ -59,7 +59,7 @@ def test_weights_of_a_source_that_trains_nothing_are_scored_and_saved_without_a_
     sys.modules.pop("their_linear", None)
     assert report.verdict, report.verdict.failures
     assert report.headline.startswith("test r2 1.0000 (mean -0.0")
-    assert report.headline.endswith("]) with the weights of a file")
+    assert report.headline.endswith(") with the weights of a file")
     assert report.metrics["linear_gain_low"] > 0
     assert (report.metrics["validation_r2"], report.metrics["tensors"]) == (pytest.approx(1), 2)
     assert "epochs" not in report.metrics

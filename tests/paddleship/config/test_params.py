@@ -206,6 +206,6 @@ def test_a_number_that_yaml_takes_for_text_is_a_number():
 def test_the_values_of_mappings_have_keys_of_their_own():
     target = {"kind": "docker", "name": "reviews"}
     flat = loading.parse(loading.merge(BASE, {"promote": {"target": target}})).flat()
-    assert (flat["promote.target.name"], flat["model.kwargs.width"], flat["data.task"]) == ("reviews", 32, "classification")
+    assert (flat["promote.target.name"], flat["model.kwargs.width"], flat["data.task"]) == ("reviews", 16, "classification")
     assert flat["model.dimensions"] == {}
     assert loading.parse(BASE).flat()["promote.target"] is None

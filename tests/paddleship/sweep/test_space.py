@@ -77,7 +77,7 @@ def test_a_variant_keeps_what_it_does_not_name(reviews_params):
     values = reviews_params()
     made = space.overlay(values, {"model.kwargs.width": 8, "model.kwargs.dropout": 0.1, "train.epochs": 3})
     assert made == {"model": {"kwargs": {**values.model.kwargs, "width": 8, "dropout": 0.1}}, "train": {"epochs": 3}}
-    assert values.model.kwargs["width"] == 32, "the params themselves are not changed"
+    assert values.model.kwargs["width"] == 16, "the params themselves are not changed"
 
 
 def test_a_param_of_one_input_is_varied_and_its_others_stay(reviews_params):

@@ -102,7 +102,7 @@ def test_mlflow_compares_candidates_by_speedup_and_by_the_params_that_made_the_m
     found = children(store, tracker.run_id)["onnxruntime"].data
     assert list(found.metrics) == ["speedup", "p50_ms", "noise_ratio", "added_image_bytes", "proof_score"]
     assert found.tags["benchmark_valid"] == "False"
-    assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "32", "7")
+    assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "16", "7")
     assert not [key for key in found.params if key.startswith(("benchmark.", "paths."))]
 
 

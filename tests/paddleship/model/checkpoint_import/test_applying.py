@@ -52,9 +52,9 @@ def test_integers_of_16_bits_in_safetensors_are_no_bfloat16(tmp_path):
 def test_inputs_that_were_fitted_on_this_data_are_a_warning(tmp_path):
     spec = TensorSpec("price", "float32", ("batch",))
     fitted = preprocess.build({"inputs": {"price": {"kind": "numbers", "column": "price", "mean": [1.0], "deviation": [2.0]}}}, [spec])
-    (finding,) = source._refitted(fitted, tmp_path)
+    (finding,) = source.refitted(fitted, tmp_path)
     assert (finding.kind, finding.severity) == ("refitted-preprocess", "warning")
-    assert source._refitted(preprocess.build({"kind": "tensors"}, [spec]), tmp_path) == []
+    assert source.refitted(preprocess.build({"kind": "tensors"}, [spec]), tmp_path) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", None])
