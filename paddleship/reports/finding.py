@@ -19,6 +19,7 @@ KINDS: dict[str, str] = {
     "perhaps-transposed": "imported square weights may be transposed, because their file does not name the framework that wrote it",
     "no-skill": "the score is not shown to be better than that of always answering the largest class, or the mean",
     "below-linear": "the score is shown to be worse than that of a linear model that was fitted on the same rows in seconds",
+    "short-output": "texts of labels are too long for the steps that the model gives, so that they cannot be read",
     "unchosen-class": "the model chooses a class for no test row, although test rows have it",
     "near-repeat": "held-out rows nearly equal training rows, so that the score is better than on new data",
     # the model's code, before or during conversion

@@ -34,7 +34,7 @@ class Row:
     note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.title} {share(self.scores['test'])}"
+        return f"{self.title} {share(self.scores['test'])}" + (f" {self.note}" if self.note else "")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class TextLabels:
     def __init__(self, column: str, classes: list[str]) -> None:
         if not classes:
             raise DataError("data.classes is empty, and ctc needs the characters that a text may have: name them there")
+        if long := next((character for character in classes if len(character) != 1), None):
+            raise DataError(f"data.classes holds {long!r}, and ctc reads characters: name single ones")
         self._column = column
         self._scores = {character: index + 1 for index, character in enumerate(classes)}
 
@@ -92,9 +94,34 @@ def _check_output(output: UntrainedOutput) -> list[Finding]:
     )
 
 
+def _steps(labels: Array) -> Array:
+    """The fewest steps in which each text can be read: one for each character, and one between two of the same."""
+    known = labels != PADDING
+    between = (labels[:, 1:] == labels[:, :-1]) & known[:, 1:]
+    steps: Array = known.sum(1) + between.sum(1)
+    return steps
+
+
 def _findings(outputs: Array, labels: Array, _classes: Sequence[str]) -> list[Finding]:
     if not _fits(outputs, labels):
         return []
+    return [*_too_long(outputs, labels), *_against_nothing(outputs, labels)]
+
+
+def _too_long(outputs: Array, labels: Array) -> list[Finding]:
+    """A warning about texts that no answer can be, whose loss is 0."""
+    needed = _steps(labels)
+    count = int((needed > outputs.shape[1]).sum())
+    if not count:
+        return []
+    message = (
+        f"{count:,} of {len(labels):,} test rows have texts that need up to {int(needed.max())} steps, and the model gives "
+        f"{outputs.shape[1]}: they cannot be read, and count as 0 in the loss"
+    )
+    return [Finding("short-output", "warning", message, "let forward return more steps, or drop these rows in data.reader")]
+
+
+def _against_nothing(outputs: Array, labels: Array) -> list[Finding]:
     hits, lengths = _rows(outputs, labels).T
     message = f"{hits.sum() / lengths.sum():.4f} of the characters of {len(labels):,} test rows are right, and 0 if nothing is read"
     return skill.findings(message, hits / lengths.mean())

@@ -59,11 +59,18 @@ def r2(outputs: Array, labels: Array) -> float:
     For several targets (the last axis of [rows, …, targets]), the mean of their R², so that none outweighs another by its unit. Targets
     that do not vary are left out.
     """
-    targets = labels.shape[-1] if labels.ndim > 1 else 1
-    residual = ((outputs.reshape(labels.shape) - labels) ** 2).reshape(-1, targets).sum(0)
-    spread = ((labels - labels.mean(0)) ** 2).reshape(-1, targets).sum(0)
+    residual, spread = (squares.sum((0, 1)) for squares in _squares(outputs, labels))
     varies = spread > 0
     return float((1 - residual[varies] / spread[varies]).mean()) if varies.any() else math.nan
+
+
+def _squares(outputs: Array, labels: Array) -> tuple[Array, Array]:
+    """The squares of errors, and of distances from the mean, as [rows, …, targets]; 0 where labels are equal in all rows."""
+    targets = labels.shape[-1] if labels.ndim > 1 else 1
+    wide = labels.astype(np.float64)  # squares of float32 numbers may not fit into float32
+    distance = np.where(wide.max(0) > wide.min(0), wide - wide.mean(0), 0)
+    pair = (outputs.reshape(labels.shape) - wide) ** 2, distance**2
+    return pair[0].reshape(len(labels), -1, targets), pair[1].reshape(len(labels), -1, targets)
 
 
 def _fits(outputs: Array, labels: Array) -> bool:
@@ -78,9 +85,7 @@ def _constant(training: Array, outputs: Array, labels: Array) -> ConstantAnswer 
 def _findings(outputs: Array, labels: Array, _classes: Sequence[str]) -> list[Finding]:
     if not _fits(outputs, labels):
         return []
-    targets = labels.shape[-1] if labels.ndim > 1 else 1
-    spread = ((labels - labels.mean(0)) ** 2).reshape(len(labels), -1, targets)
-    error = ((outputs.reshape(labels.shape) - labels) ** 2).reshape(len(labels), -1, targets)
+    error, spread = _squares(outputs, labels)
     varies = spread.sum((0, 1)) > 0
     if not varies.any():
         return []

@@ -85,7 +85,7 @@ class Files:
             return
         try:
             kind = json.loads(self.program.read_text(encoding="utf-8"))["base_code"]["magic"]
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
             raise ModelError(f"{str(self.program)!r} is no JSON, or it is incomplete ({reason}): copy it again") from None
         except (KeyError, TypeError):

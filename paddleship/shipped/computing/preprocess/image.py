@@ -101,8 +101,8 @@ class Picture(InputEncoder):
         """A hash of the pixels, so that a copy with other metadata, or in another lossless format, is a repeat and is in no other part."""
         key = hashlib.sha256(self._bytes(value)).digest()
         if key not in self._hashes:
-            picture = self._decoded(value)
-            self._hashes[key] = hashlib.sha256(f"{picture.mode} {picture.size}".encode() + picture.tobytes()).hexdigest()
+            picture = self._decoded(value).convert(self._mode)
+            self._hashes[key] = hashlib.sha256(f"{picture.size}".encode() + picture.tobytes()).hexdigest()
         return self._hashes[key]
 
     def limited(self, values: Sequence[Any]) -> TensorSpec:  # noqa: ARG002 the table is the range
@@ -123,8 +123,7 @@ class Picture(InputEncoder):
         return Dimension(str(self.spec.shape[axis + 1]), least, self._longest, self.multiple_of)
 
     def encode(self, value: Any) -> Array:
-        picture = self._decoded(value)
-        picture = picture.convert("L" if self.color == "gray" else "RGB")
+        picture = self._decoded(value).convert(self._mode)
         pixels = np.asarray(self._sized(picture))
         pixels = pixels[..., None] if pixels.ndim == 2 else pixels[..., ::-1] if self.color == "bgr" else pixels
         channels = [table[pixels[..., index]] for index, table in enumerate(self._table)]
@@ -158,6 +157,11 @@ class Picture(InputEncoder):
         yield "text in place of a picture", b"a cat"
         yield "a picture with too many pixels", _bomb()
         yield "no bytes", b""
+
+    @property
+    def _mode(self) -> str:
+        """Pillow's mode of a picture that the model reads."""
+        return "L" if self.color == "gray" else "RGB"
 
     @cached_property
     def _hashes(self) -> dict[bytes, str]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
 MOST_PIXELS = 178_956_970  # beyond this, Pillow refuses to open a file
 _SEND = f"give the bytes of a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file"
+_SCAN, _MOST_SCANS = b"\xff\xda", 100  # a progressive JPEG has 10 or so, and each goes over all pixels
 _ORIENTATION = 0x0112  # a tag of EXIF
 _DEEP = "I;16"  # Pillow's mode of gray pictures of 16 bits
 
@@ -61,6 +62,8 @@ def _opened(content: bytes, what: str, max_pixels: int) -> Pillow.Image:
         raise
     except Exception:  # also of a file that only begins as a picture does
         raise RequestError(f"{what} is not a picture, or its beginning is damaged (it begins with {content[:8]!r})", _SEND) from None
+    if (scans := content.count(_SCAN)) > _MOST_SCANS and opened.format == "JPEG":
+        raise RequestError(f"{what} is a JPEG of {scans:,} scans, and the limit is {_MOST_SCANS}", "save the picture again")
     width, height = opened.size
     if width * height > max_pixels:
         raise RequestError(f"{what} has {width:,} × {height:,} pixels, and the limit is {max_pixels:,}", "make it smaller first")

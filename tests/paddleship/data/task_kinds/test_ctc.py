@@ -53,6 +53,18 @@ def test_a_label_that_is_no_text_of_the_characters_is_refused(value, words):
         TextLabels("text", CLASSES).read(7, value)
 
 
+def test_texts_that_need_more_steps_than_the_model_gives_are_a_warning():
+    outputs, wanted = scores([1, 0, 1], [1, 2, 0], [3, 0, 0]), labels("aa", "aab", "好好好")
+    finding = KIND.findings(outputs, wanted, CLASSES)[0]
+    assert finding.kind == "short-output"
+    assert "2 of 3 test rows have texts that need up to 5 steps, and the model gives 3" in finding.message
+
+
+def test_characters_must_be_single():
+    with pytest.raises(DataError, match="data.classes holds 'ab', and ctc reads characters"):
+        TextLabels("text", ["a", "ab"])
+
+
 def test_characters_must_be_named():
     with pytest.raises(DataError, match="needs the characters that a text may have"):
         TextLabels("text", [])

@@ -284,3 +284,19 @@ def test_a_file_with_two_pictures_in_it_is_read_as_the_first():
     file = io.BytesIO()
     drawn().save(file, "MPO", save_all=True, append_images=[drawn(seed=1)])
     assert pixels(file.getvalue()).shape == (30, 40, 3)
+
+
+@pytest.mark.parametrize("form", ["WEBP", "GIF", "BMP", "RGB"])
+def test_a_gray_picture_is_the_same_in_every_lossless_format(form):
+    gray = drawn().convert("L")
+    other = encoded(gray.convert("RGB")) if form == "RGB" else encoded(gray, form, **({"lossless": True} if form == "WEBP" else {}))
+    assert picture(BYTES, resize="none").same(other) == picture(BYTES, resize="none").same(encoded(gray))
+
+
+def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
+    """Each scan goes over all pixels: 200 kB of them take many seconds."""
+    content = encoded(drawn(), "JPEG", progressive=True)
+    last = content.rindex(b"\xff\xda")
+    assert pixels(content).shape == (30, 40, 3)
+    with pytest.raises(RequestError, match="is a JPEG of 1,.* scans, and the limit is 100: save the picture again"):
+        pixels(content[:-2] + content[last:-2] * 1500 + content[-2:])
