@@ -61,7 +61,7 @@ def test_texts_that_need_more_steps_than_the_model_gives_are_a_warning():
 
 
 def test_characters_must_be_single():
-    with pytest.raises(DataError, match="data.classes holds 'ab', and ctc reads characters"):
+    with pytest.raises(DataError, match=r"data.classes holds 'ab', and ctc reads characters"):
         TextLabels("text", ["a", "ab"])
 
 

@@ -145,7 +145,10 @@ def cut(name, size):
         ),
         (other_parameters, "inference.pdiparams' holds another tensor than the program's .*: give the parameters that were exported with"),
         (cut("inference.pdiparams", 100), "inference.pdiparams' ends within"),
-        (lambda folder: (folder / "inference.json").write_text("[" * 100_000), "inference.json' is no JSON, or it is incomplete .*: copy it again"),
+        (
+            lambda folder: (folder / "inference.json").write_text("[" * 100_000),
+            "inference.json' is no JSON, or it is incomplete .*: copy it again",
+        ),
         (cut("inference.json", 500), "inference.json' is no JSON, or it is incomplete .*: copy it again"),
         (lambda folder: (folder / "inference.json").write_text('{"a": 1}'), "is JSON, but no program that Paddle exported"),
         (lambda folder: (folder / "inference.json").unlink(), "does not exist"),

@@ -298,5 +298,5 @@ def test_a_jpeg_of_very_many_scans_is_refused_before_it_is_decoded():
     content = encoded(drawn(), "JPEG", progressive=True)
     last = content.rindex(b"\xff\xda")
     assert pixels(content).shape == (30, 40, 3)
-    with pytest.raises(RequestError, match="is a JPEG of 1,.* scans, and the limit is 100: save the picture again"):
+    with pytest.raises(RequestError, match=r"is a JPEG of 1,.* scans, and the limit is 100: save the picture again"):
         pixels(content[:-2] + content[last:-2] * 1500 + content[-2:])
