@@ -63,7 +63,8 @@ class JsonModel:
         except orjson.JSONDecodeError as error:
             not_finite = error.doc[error.pos :].startswith(("NaN", "Infinity"))
             reason = "JSON has no NaN or Infinity" if not_finite else str(error)
-            raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request") from None
+            file = ", or the file as the whole body, with its own content type" if self.limits.raw else ""
+            raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request{file}") from None
         except RecursionError:
             raise RequestError("the request is nested too deeply to be read: send flat data") from None
 
