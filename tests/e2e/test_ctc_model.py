@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import yaml
 
 from paddleship.config import loading
 from paddleship.shipped.serving.model import ServedModel
+from tests.e2e.stage_runs import run
 
 CODE = """
 import numpy as np
@@ -63,14 +62,6 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
     base = {key: value for key, value in base_params.items() if key not in ("preprocess", "model")}
     (folder / "params.yaml").write_text(yaml.safe_dump(loading.merge(base, overlay), sort_keys=False), encoding="utf-8")
     return folder
-
-
-def run(checkout, *names):
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    for name in names:
-        command = [sys.executable, "-m", f"tasks.{name}"]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
 
 def test_a_trained_reader_is_proven_and_its_candidate_answers_the_text(checkout):

@@ -10,6 +10,7 @@ import yaml
 
 from paddleship.config import loading
 from tests import small_exported
+from tests.e2e.stage_runs import run
 
 QUICK = {
     "optimize": {"candidates": ["paddle", "paddle-eager", "onnxruntime", "openvino"], "tune_seconds": 0},
@@ -35,19 +36,6 @@ def checkout_for(tmp_path, checkout_of, base_params, warm_commands):
         return checkout
 
     return make
-
-
-def run(checkout, *names):
-    for name in names:
-        done = subprocess.run(
-            [sys.executable, "-m", f"tasks.{name}"],
-            cwd=checkout,
-            env={**os.environ, "PYTHONPATH": str(checkout)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"{name}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
 
 
 def report(checkout, name):

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ import yaml
 from paddleship.config import loading
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.model import ServedModel
+from tests.e2e.stage_runs import run
 
 MODEL = '''
 import paddle
@@ -83,14 +82,6 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
     base = {key: value for key, value in base_params.items() if key != "preprocess"}
     (folder / "params.yaml").write_text(yaml.safe_dump(loading.merge(base, overlay), sort_keys=False))
     return folder
-
-
-def run(checkout, *names):
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    for name in names:
-        command = [sys.executable, "-m", f"tasks.{name}"]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
 
 
 def test_rows_without_a_name_are_dropped_and_the_loop_learns_from_the_table(checkout):

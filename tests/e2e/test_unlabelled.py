@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from safetensors.numpy import save_file
 from paddleship.config import loading
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.serving.model import ServedModel
+from tests.e2e.stage_runs import run, stage
 from tests.tasks.sealing import sealed_again
 
 MODEL = """
@@ -62,20 +61,9 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
     return folder
 
 
-def run(checkout, *names):
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    for name in names:
-        command = [sys.executable, "-m", f"tasks.{name}"]
-        done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
-
-
 def fails(checkout, name):
     """What a stage prints that misses a gate."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    done = subprocess.run(
-        [sys.executable, "-m", f"tasks.{name}"], cwd=checkout, env=environment, capture_output=True, text=True, check=False
-    )
+    done = stage(checkout, name)
     assert done.returncode == 3, done.stdout + done.stderr
     return done.stderr
 
