@@ -9,7 +9,7 @@ import numpy as np
 
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import skill
-from paddleship.data.task_kinds.positions import PADDING
+from paddleship.data.task_kinds.positions import PADDING, margin
 from paddleship.data.task_kinds.registration import Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError, ModelError
 from paddleship.reports.finding import Finding
@@ -127,12 +127,6 @@ def _against_nothing(outputs: Array, labels: Array) -> list[Finding]:
     return skill.findings(message, hits / lengths.mean())
 
 
-def _margin(eager: Array, other: Array) -> float:
-    """The largest margin of a step that is decided otherwise."""
-    decided = other.argmax(-1)
-    return float((eager.max(-1) - np.take_along_axis(eager, decided[..., None], -1)[..., 0]).max(initial=0))
-
-
 def _facts(labels: Array, _classes: Sequence[str]) -> dict[str, Any]:
     return {"longest_text": int((labels != PADDING).sum(1).max())}
 
@@ -148,5 +142,5 @@ TASK_KIND = TaskKind(
     fits=_fits,
     check_output=_check_output,
     findings=_findings,
-    margin=_margin,
+    margin=margin,
 )

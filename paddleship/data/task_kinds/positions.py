@@ -60,3 +60,9 @@ def at(values: Array, labels: Array) -> Array:
     known = fit(labels, values.shape[1]) != PADDING
     found: Array = values[known]
     return found
+
+
+def margin(eager: Array, other: Array) -> float:
+    """The largest margin of a position or step of one row that is decided otherwise."""
+    decided = other.argmax(-1)
+    return float((eager.max(-1) - np.take_along_axis(eager, decided[..., None], -1)[..., 0]).max(initial=0))

@@ -12,7 +12,7 @@ from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import class_scores, class_tables, class_weights, skill
 from paddleship.data.task_kinds.class_tables import ClassTable
-from paddleship.data.task_kinds.positions import PADDING, at, fit
+from paddleship.data.task_kinds.positions import PADDING, at, fit, margin
 from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
 from paddleship.errors import DataError, ModelError
 from paddleship.reports.finding import Finding
@@ -150,12 +150,6 @@ def _per_class(outputs: Array, labels: Array, classes: Sequence[str]) -> ClassTa
     return class_tables.of_classes(at(outputs.argmax(-1), labels), _known(labels), outputs.shape[-1], classes)
 
 
-def _margin(eager: Array, other: Array) -> float:
-    """The largest margin of a position that is decided otherwise."""
-    decided = other.argmax(-1)
-    return float((eager.max(-1) - np.take_along_axis(eager, decided[..., None], -1)[..., 0]).max(initial=0))
-
-
 TASK_KIND = TaskKind(
     decision=DECISION,
     labels=Labels(TagLists, np.int64, contradict=True, require=_require_two_tags, findings=_absent, facts=_facts, plotted=_known),
@@ -168,5 +162,5 @@ TASK_KIND = TaskKind(
     constant=_constant,
     per_class=_per_class,
     findings=_findings,
-    margin=_margin,
+    margin=margin,
 )
