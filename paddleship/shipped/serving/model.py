@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import numpy as np
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import preprocess, runtimes
 from paddleship.shipped.computing.candidate import Candidate
-from paddleship.shipped.computing.preprocess import Batch
+from paddleship.shipped.computing.preprocess import Batch, Example
 from paddleship.shipped.computing.references import explain
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import Arrays, TensorSpec
 from paddleship.shipped.serving import columns
 from paddleship.shipped.serving.columns import Columns, Tensor
@@ -25,6 +27,8 @@ from paddleship.shipped.serving.sample import RequestSample
 log = logging.getLogger("paddleship.shipped.serving")
 
 _WARM_BATCHES = (1, 2, 8)
+_TIMED = 3  # runs of each
+_QUICK_S = 0.0005  # for every batch of the warm-up
 
 
 class ServedModel:
@@ -33,14 +37,15 @@ class ServedModel:
     A request may have as many rows as the proof covered, or `max_batch` if that is less. `requests` describes its tensors, `outputs` those
     of the answer. `longest_text` is the number of characters that are read of the texts of a row, `largest_bytes` what its columns of
     bytes may have; None without such columns. `answers` is False after a failure that the input does not explain, until the model answers
-    a known batch again. `sample` is the file in which features of answered rows are counted, if they are to be.
+    a known batch again. `is_quick` after the warm-up: a call takes so little that no thread of its own is
+    worth it. `sample` is the file in which features of answered rows are counted, if they are to be.
     """
 
     def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
         self.candidate = Candidate.load(folder)
         self._sample = RequestSample.start(sample, self.candidate) if sample else None
         self.version = self.candidate.digest[:12]
-        self.answers = True
+        self.answers, self.is_quick = True, False
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
         self.requests = self._preprocess.requests
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
@@ -53,18 +58,26 @@ class ServedModel:
         self._known: tuple[Batch, Arrays] | None = None
 
     def warm_up(self) -> None:
-        """Run batches with shapes from the data, because the first call with a shape is slow."""
-        inputs = self.candidate.inputs
+        """Run batches with shapes from the data, because the first call with a shape is slow, and measure how quick later calls are."""
+        inputs, slowest = self.candidate.inputs, 0.0
         sizes = [size for size in _WARM_BATCHES if size <= self.limits.max_batch]
         for size, shapes in itertools.product(sizes, self.candidate.warm_shapes):
             known = {str(name): number for spec in inputs for name, number in zip(spec.shape, shapes[spec.name], strict=True)}
             batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.limits(known)[0] or 0, spec.numpy_dtype) for spec in inputs}
             try:
                 answer = dict(self._runtime.run(batch))
+                slowest = max(slowest, min(self._seconds(batch) for _ in range(_TIMED)))
             except Exception as failure:
                 log.warning("warm-up with the shapes %s failed (%s): the first requests will be slow", shapes, explain(failure))
                 return
             self._known = self._known or (batch, answer)
+        migrates = registry.get(self.candidate.runtime).registration.any_thread
+        self.is_quick = migrates and self.largest_bytes is None and 0 < slowest < _QUICK_S
+
+    def _seconds(self, batch: Batch) -> float:
+        start = time.perf_counter()
+        self._runtime.run(batch)
+        return time.perf_counter() - start
 
     def close(self) -> None:
         """Write what was counted of the requests and not written yet."""
@@ -79,24 +92,22 @@ class ServedModel:
         """The texts of which only the beginning is read: input, row, length, and the characters that are kept."""
         return self._preprocess.cuts(columns)
 
-    def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Map columns to outputs by name; with class names, `label` has the name of each row's decision. Raises RequestError."""
-        examples = self._preprocess.encode(columns)
-        outputs: dict[str, Any] = self._run(self._preprocess.collate(examples))
-        if self._sample is not None:
-            self._sample.offer(examples, columns)
-        if self.candidate.labels:
-            outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
-        return outputs
+    def encode(self, columns: Mapping[str, Any]) -> list[Example]:
+        """One example for each row. Raises RequestError for a value that the model does not accept."""
+        return self._preprocess.encode(columns)
 
-    def _run(self, batch: Batch) -> Arrays:
-        """The runtime's answer. Raises RefusedByModel if it rejects this batch and still answers a known batch as before."""
+    def collate(self, examples: Sequence[Example]) -> Batch:
+        """Rows as one batch, padded to the longest."""
+        return self._preprocess.collate(examples)
+
+    def run(self, batch: Batch, *, alone: bool = True) -> Arrays:
+        """The runtime's answer. If the batch is of one request, raises RefusedByModel where a known batch is still answered as before."""
         try:
             outputs = dict(self._runtime.run(batch))
         except PaddleshipError:
             raise
         except Exception as failure:
-            if self._known is None:
+            if self._known is None or not alone:
                 raise
             self.probe()
             if not self.answers:
@@ -106,6 +117,20 @@ class ServedModel:
             raise RefusedByModel(f"the model does not take this input ({reason}): send other values or sizes") from None
         self.answers, self._known = True, self._known or (batch, outputs)
         return outputs
+
+    def finish(self, columns: Mapping[str, Any], examples: Sequence[Example], outputs: Arrays) -> dict[str, Any]:
+        """The answer to the rows of one request: outputs by name; with class names, `label` has the name of each row's decision."""
+        if self._sample is not None:
+            self._sample.offer(examples, columns)
+        answer: dict[str, Any] = dict(outputs)
+        if self.candidate.labels:
+            answer["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
+        return answer
+
+    def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to columns of rows. Raises RequestError."""
+        examples = self.encode(columns)
+        return self.finish(columns, examples, self.run(self.collate(examples)))
 
     def probe(self) -> None:
         """Set `answers`: whether a known batch gets the same answer as before."""

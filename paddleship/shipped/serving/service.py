@@ -1,26 +1,33 @@
 """What all transports of a process share: the model, the one thread that it runs on, and the memory for requests.
 
 A runtime must be used by one thread at a time and may hold the GIL while it runs. So all inference of a process runs in one
-separate thread, and the threads of transports stay free for health checks. Scale by processes.
+separate thread, and the threads of transports stay free for health checks. What comes meanwhile waits, and is answered together. Only a
+model that answers in well under a millisecond, less than a change of threads costs, answers on the thread of the transport. Scale by
+processes.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from enum import StrEnum
-from typing import TypeVar
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.together import Answering, Request
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-T = TypeVar("T")
+_QUICK_BYTES = 2**14  # of requests that are answered at once on the thread of a transport
+_SLOW_S = 0.005  # of processor time; after that the model never again answers on the thread of a transport
 
 
 class State(StrEnum):
@@ -31,14 +38,21 @@ class State(StrEnum):
 
 
 class Service:
-    """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded."""
+    """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget) -> None:
+    `together`: an answer to a row does not depend on the other rows of its batch, so several requests may share one.
+    """
+
+    def __init__(self, load: Callable[[], ServedModel], budget: Budget, *, together: bool = False) -> None:
         self.budget = budget
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
-        self._load, self._stopping = load, False
+        self._answering: Answering  # once the model is ready, and there are no requests before
+        self._load, self._together, self._stopping = load, together, False
         self._thread = runtimes.inference_thread()
+        self._waiting: deque[Request] = deque()
+        self._in_thread, self._is_quick = False, False
+        self._lock, self._turn = threading.Lock(), threading.Lock()
 
     @property
     def state(self) -> State:
@@ -70,23 +84,69 @@ class Service:
             raise ServingError(Kind.UNKNOWN_MODEL, f"there is no version {version!r} of {name!r}: this server has {self._model.version!r}")
         return self._model
 
-    def submit(self, work: Callable[[], T]) -> Future[T]:
-        """Run the work of a request on the inference thread: decode it, predict, encode the answer.
+    def ask(self, request: Request) -> None:
+        """Let a request wait until `answer_waiting`, which the transport calls when it has put all that came together.
 
-        So one request at a time is decoded, which bounds the memory for that. Cancel the future if the client disconnects: work that has
-        not started is then not done. Raises ServingError (STOPPING).
+        Raises ServingError (STOPPING).
         """
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
-        return self._thread.submit(work)
+        self._waiting.append(request)
+
+    def answer_waiting(self) -> bool:
+        """Answer some of what waits now if the model is quick, else all of it on the inference thread.
+
+        Whether a further call is needed for the rest.
+        """
+        quick = self._is_quick and not self._in_thread and self._waiting and self._waiting[0].size <= _QUICK_BYTES
+        if quick and self._turn.acquire(blocking=False):
+            try:
+                self._answer_quickly(self._take(_QUICK_BYTES))
+            finally:
+                self._turn.release()
+            return bool(self._waiting)
+        with self._lock:
+            if self._waiting and not self._in_thread:
+                self._in_thread = True
+                self._thread.submit(self._answer_in_thread)
+        return False
 
     def probe(self) -> Future[None]:
-        """Ask a failing model a known batch; if it answers as before, the service is ready again."""
-        return self.submit(self._probe)
+        """Ask a failing model a known batch; if it answers as before, the service is ready again. Raises ServingError (STOPPING)."""
+        if self._stopping:
+            raise ServingError(Kind.STOPPING, "the server is stopping: ask another one")
+        return self._thread.submit(self._probe)
+
+    def _take(self, most_bytes: float = math.inf) -> list[Request]:
+        """The requests that have waited longest: the first, and those that keep the sum of their sizes within the limit."""
+        taken: list[Request] = []
+        size = 0
+        while self._waiting and (not taken or size + self._waiting[0].size <= most_bytes):
+            taken.append(self._waiting.popleft())
+            size += taken[-1].size
+        return taken
+
+    def _answer_quickly(self, requests: Sequence[Request]) -> None:
+        begun = time.thread_time()
+        self._answering.answer(requests)
+        if time.thread_time() - begun > _SLOW_S:
+            self._is_quick = False
+            log.info("requests took more than %g ms, so the model answers on a thread of its own from now on", 1000 * _SLOW_S)
+
+    def _answer_in_thread(self) -> None:
+        while self._goes_on():
+            with self._turn:
+                self._answering.answer(self._take())
+
+    def _goes_on(self) -> bool:
+        with self._lock:
+            self._in_thread = bool(self._waiting)
+            return self._in_thread
 
     def _probe(self) -> None:
         if self._model is not None:
-            self._model.probe()
+            with self._turn:
+                self._model.probe()
 
     def _make_ready(self, on_failure: Callable[[BaseException], None]) -> None:
         try:
@@ -98,5 +158,7 @@ class Service:
             self.failure = failure
             on_failure(failure)
             return
-        log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)
+        self._answering = Answering(model, together=self._together)
+        self._is_quick = model.is_quick
         self._model = model
+        log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)

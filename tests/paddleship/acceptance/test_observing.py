@@ -27,7 +27,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.datatypes import DATATYPES, shape
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http.app import create_app
+from paddleship.shipped.serving.transports.http.app import App
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 from paddleship.shipped.serving.transports.http.server import make_server
@@ -78,7 +78,7 @@ def evidence():
 def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
     service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26)), []
     guard = Guard(ConnectionLimits(), service.budget)
-    app = create_app(service, guard, on_failure=failures.append)
+    app = App(service, guard, on_failure=failures.append)
 
     async def counted(scope, receive, send):
         kind.waiting += 1

@@ -80,6 +80,7 @@ RUNTIME = Registration(
     settings={"spinning": [True, False], "optimization_level": [99, 2, 1], "memory_pattern": [True, False], "arena": [True, False]},
     thread_settings=frozenset({"spinning"}),
     weights="paddleship.weights.onnx_files:read",
+    any_thread=True,
     logs_passes=True,
     not_served=("onnxruntime/tools", "onnxruntime/transformers", "onnxruntime/quantization"),
 )

@@ -67,7 +67,8 @@ class Registration:
     `batch_settings` need a program with a dynamic batch, and must not change an answer. `weights` is a reference to the function that
     reads the tensors of a program by name; without it, weights are not compared with the checkpoint. `logs_passes`: the options
     `log_passes`, `without_passes` and `optimization_level` work, which find a wrong optimisation pass. `not_served` are patterns of
-    files below site-packages that the image does not need, `system_libraries` are system files that it needs.
+    files below site-packages that the image does not need, `system_libraries` are system files that it needs. `any_thread`: one thread
+    at a time may use a loaded candidate, and it need not always be the same one.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Registration:
     logs_passes: bool = False
     not_served: tuple[str, ...] = ()
     system_libraries: tuple[str, ...] = ()
+    any_thread: bool = False
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):

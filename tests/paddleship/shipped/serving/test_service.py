@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from concurrent.futures import CancelledError
 
 import numpy as np
 import pytest
@@ -14,6 +13,8 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, RefusedByModel, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.together import Gone
+from tests.paddleship.shipped.serving.asked import Asked
 from tests.paddleship.shipped.serving.candidates import make_tensors
 
 
@@ -54,17 +55,19 @@ def test_a_service_answers_when_its_model_is_loaded_and_says_so_until_then(start
     assert service.state is State.LOADING
     assert kind(lambda: service.model("tiny")) is Kind.NOT_READY
     loading.set()
-    service.submit(lambda: None).result(20)
+    service.probe().result(20)
     assert service.state is State.READY
-    model = service.model("tiny")
-    answer = service.submit(lambda: model.predict({"x": np.float32([[3, 4]])})).result(20)
+    request = Asked(x=np.float32([[3, 4]]))
+    service.ask(request)
+    assert not service.answer_waiting()
+    answer = request.outcome(20)
     assert answer["scores"].tolist() == [[7, -3]]
     assert answer["label"] == ["否"]
 
 
 def test_another_model_or_version_is_unknown(started):
     service = started()
-    service.submit(lambda: None).result(20)
+    service.probe().result(20)
     assert service.model("tiny", service.model("tiny").version)
     assert kind(lambda: service.model("other")) is Kind.UNKNOWN_MODEL
     assert kind(lambda: service.model("tiny", "7")) is Kind.UNKNOWN_MODEL
@@ -72,7 +75,7 @@ def test_another_model_or_version_is_unknown(started):
 
 def test_a_model_that_fails_is_failing_until_it_answers_a_known_batch_again(started):
     service = started()
-    service.submit(lambda: None).result(20)
+    service.probe().result(20)
     model = service.model("tiny")
     model.answers = False
     assert service.state is State.FAILING
@@ -87,30 +90,75 @@ def test_a_model_that_cannot_be_loaded_is_reported(started, failure):
 
     reported = []
     service = started(load, on_failure=reported.append)
-    service.submit(lambda: None).result(20)
+    service.probe().result(20)
     assert reported == [service.failure] == [failure]
     assert service.state is State.LOADING
 
 
-def test_work_of_all_callers_runs_on_one_thread_and_not_at_all_once_it_was_cancelled(started):
-    service, hold, ran = started(), threading.Event(), []
-    first = service.submit(lambda: hold.wait(20) and threading.get_ident())
-    cancelled, last = service.submit(lambda: ran.append(1)), service.submit(threading.get_ident)
-    assert cancelled.cancel()
+def test_a_slow_model_answers_all_that_waits_on_one_thread_and_nothing_for_who_is_gone(started):
+    service, hold = started(), threading.Event()
+    service.probe().result(20)
+    service._is_quick = False
+    first, gone, last = Asked(x=np.float32([[1, 2]]), hold=hold), Asked(x=np.float32([[3, 4]])), Asked(x=np.float32([[5, 6]]))
+    service.ask(first)
+    service.answer_waiting()
+    for request in (gone, last):
+        service.ask(request)
+        service.answer_waiting()
+    gone.gone = True
     hold.set()
-    assert first.result(20) == last.result(20) != threading.get_ident()
-    with pytest.raises(CancelledError):
-        cancelled.result(20)
-    assert not ran
+    assert first.outcome(20)["scores"].tolist() == [[3, -1]]
+    assert last.outcome(20)["scores"].tolist() == [[11, -5]]
+    assert first.thread == last.thread != threading.get_ident()
+    with pytest.raises(Gone):
+        gone.outcome(20)
+    assert gone.thread is None
+
+
+def test_a_quick_model_answers_at_once_until_it_is_slow_and_large_requests_never(started, monkeypatch):
+    service = started()
+    service.probe().result(20)
+    assert service._is_quick
+    large, small = Asked(x=np.float32([[1, 2]]), size=2**20), Asked(x=np.float32([[1, 2]]))
+    service.ask(large)
+    assert not service.answer_waiting()
+    assert large.outcome(20)
+    assert large.thread != threading.get_ident()
+    service.probe().result(20)  # the thread has ended its work
+    service.ask(small)
+    assert not service.answer_waiting()
+    assert small.thread == threading.get_ident()
+    monkeypatch.setattr("paddleship.shipped.serving.service._SLOW_S", 0)
+    for expected in (True, False):
+        request = Asked(x=np.float32([[1, 2]]))
+        service.ask(request)
+        service.answer_waiting()
+        request.outcome(20)
+        assert (request.thread == threading.get_ident()) is expected
+
+
+def test_what_a_quick_model_is_asked_in_one_turn_is_limited_and_the_rest_waits_for_the_next(started):
+    service = started()
+    service.probe().result(20)
+    requests = [Asked(x=np.float32([[1, number]]), size=6000) for number in range(3)]
+    for request in requests:
+        service.ask(request)
+    assert service.answer_waiting()
+    assert [request.thread is not None for request in requests] == [True, True, False]
+    assert not service.answer_waiting()
+    assert [request.outcome(1)["scores"].tolist() for request in requests] == [[[1, -1]], [[2, -1]], [[3, -1]]]
 
 
 def test_a_stopped_service_has_finished_what_it_began_and_takes_nothing_more(started):
-    service, ran = started(), []
-    service.submit(lambda: ran.append(1))
+    service, request = started(), Asked(x=np.float32([[3, 4]]), size=2**20)
+    service.probe().result(20)
+    service.ask(request)
+    service.answer_waiting()
     service.close()
-    assert ran == [1]
+    assert request.outcome(0)["scores"].tolist() == [[7, -3]]
     assert service.state is State.STOPPING
-    assert kind(lambda: service.submit(lambda: None)) is Kind.STOPPING
+    assert kind(lambda: service.ask(request)) is Kind.STOPPING
+    assert kind(service.probe) is Kind.STOPPING
 
 
 def test_the_budget_refuses_what_exceeds_it_and_counts_unread_answers():
@@ -143,8 +191,19 @@ from paddleship.shipped.serving.service import Service
 
 service = Service(lambda: ServedModel(Path(sys.argv[1])), Budget(10**6))
 service.start(print)
-service.submit(lambda: None).result()
-print(service.submit(lambda: service.model("tiny").predict({"x": [[3.0, 4.0]]})["scores"].tolist()).result())
+service.probe().result()
+
+
+class Asked:
+    size = 0
+    is_gone = staticmethod(lambda: False)
+    decode = staticmethod(lambda: {"x": [[3.0, 4.0]]})
+    encode = staticmethod(lambda columns, outputs: outputs["scores"].tolist())
+    deliver = staticmethod(print)
+
+
+service.ask(Asked())
+service.answer_waiting()
 service.close()
 """
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -13,17 +15,23 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from paddleship import __version__
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.together import Gone
 from paddleship.shipped.serving.transports.http import statuses
-from paddleship.shipped.serving.transports.http.bodies import received
-from paddleship.shipped.serving.transports.http.connections import Guard
+from paddleship.shipped.serving.transports.http.bodies import Body
+from paddleship.shipped.serving.transports.http.connections import IS_GONE, Guard
+from paddleship.shipped.serving.transports.http.http_request import HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
-_CLIENT_IS_GONE = 499  # not sent
+log = logging.getLogger("paddleship.shipped.serving")
+
+_INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer")
+_JSON = "application/json"
 
 
 class Endpoints:
@@ -32,6 +40,7 @@ class Endpoints:
     def __init__(self, service: Service, guard: Guard, on_failure: Callable[[BaseException], None]) -> None:
         self._service, self._guard, self._on_failure = service, guard, on_failure
         self._json: JsonModel | None = None
+        self._scheduled = False
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -66,47 +75,82 @@ class Endpoints:
         model = self._named(request).model
         return _json({"name": model.candidate.model, "ready": model.answers}, 200 if model.answers else 503)
 
-    async def infer(self, request: Request) -> Response:
-        model = self._named(request)
+    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str, version: str | None) -> None:
+        """Answer an inference request for a model, or say why there is no answer."""
         try:
-            async with received(request, model.limits, self._service.budget) as body:
-                answer = await self._turn(request, lambda: model.answer_raw(body.content) if body.raw else model.answer(body.content))
+            answer = await self._infer(self._json_of(name, version), scope, receive)
         except ClientDisconnect:
-            return Response(status_code=_CLIENT_IS_GONE)
-        return Response(answer, media_type="application/json")
+            return
+        except (ServingError, RequestError) as failure:
+            await (await _explain(Request(scope), failure))(scope, receive, send)
+        except Exception as failure:
+            log.exception("a request failed")
+            await (await _defect(Request(scope), failure))(scope, receive, send)
+        else:
+            await Response(answer, media_type=_JSON)(scope, receive, send)
 
-    async def _turn(self, request: Request, work: Callable[[], bytes]) -> bytes:
-        """Run the work on the inference thread, unless the client disconnects before it starts. Raises ClientDisconnect."""
-        result: asyncio.Future[bytes] = asyncio.wrap_future(self._service.submit(work))
-        gone = asyncio.ensure_future(request.receive())
-        gone.add_done_callback(lambda _: result.cancel())  # no effect once the work is done
+    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
+        """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
+        body = Body(dict(scope["headers"]), model.limits, self._service.budget)
         try:
-            return await result
-        except asyncio.CancelledError:
-            if gone.done():
-                raise ClientDisconnect from None
-            raise
+            await body.receive(receive)
+            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _stays), loop=asyncio.get_running_loop()))
+        except Gone:
+            raise ClientDisconnect from None
         finally:
-            gone.cancel()
+            body.close()
+
+    def _ask(self, request: HttpRequest) -> asyncio.Future[bytes]:
+        """The future answer; what comes in one turn of the event loop is answered together."""
+        self._service.ask(request)
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._answer_waiting)
+        return request.answer
+
+    def _answer_waiting(self) -> None:
+        self._scheduled = self._service.answer_waiting()
+        if self._scheduled:
+            asyncio.get_running_loop().call_soon(self._answer_waiting)
 
     def _named(self, request: Request) -> JsonModel:
         """The model that the path names. Raises ServingError."""
-        model = self._service.model(request.path_params["name"], request.path_params.get("version"))
+        return self._json_of(request.path_params["name"], request.path_params.get("version"))
+
+    def _json_of(self, name: str, version: str | None) -> JsonModel:
+        model = self._service.model(name, version)
         if self._json is None:
             self._json = JsonModel(model)
         return self._json
 
 
-def create_app(service: Service, guard: Guard, *, on_failure: Callable[[BaseException], None]) -> Starlette:
-    """The app of a service, which it starts and closes; `on_failure` gets the exception if the model cannot be loaded."""
-    endpoints = Endpoints(service, guard, on_failure)
+class App:
+    """The app of a service, which it starts and closes: inference, for which each microsecond counts, and Starlette for the rest."""
+
+    def __init__(self, service: Service, guard: Guard, *, on_failure: Callable[[BaseException], None]) -> None:
+        """`on_failure` gets the exception if the model cannot be loaded."""
+        self._endpoints = Endpoints(service, guard, on_failure)
+        self._rest = _rest(self._endpoints)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        named = _INFER.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if named is None:
+            await self._rest(scope, receive, send)
+        elif scope["method"] == "POST":
+            await self._endpoints.infer(scope, receive, send, named["name"], named["version"])
+        else:
+            refusal = HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
+            await (await _explain_route(Request(scope), refusal))(scope, receive, send)
+
+
+def _stays() -> bool:
+    return False
+
+
+def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
-        routes += [
-            Route(model, endpoints.metadata),
-            Route(f"{model}/ready", endpoints.model_ready),
-            Route(f"{model}/infer", endpoints.infer, methods=["POST"]),
-        ]
+        routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}
     app = Starlette(routes=routes, lifespan=endpoints.lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False  # a client would have to send the body again
@@ -140,4 +184,4 @@ def _error(request: Request, message: str, status: int, headers: dict[str, str])
 
 
 def _json(content: object, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status, headers, media_type="application/json")
+    return Response(orjson.dumps(content), status, headers, media_type=_JSON)

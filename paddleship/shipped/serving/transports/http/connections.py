@@ -22,6 +22,7 @@ _TICK_S = 1.0
 _PROBE_S = 0.1  # a request of a half-closed connection that is answered within this time needs no probe
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
 _AROUND_HEADER = len(b": \r\n")
+IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
@@ -130,6 +131,10 @@ class Connection(HttpToolsProtocol):
         elif self._phase == _BODY and self._answered:
             self.flow.pause_reading()
             self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         if len(self.url) + sum(len(name) + len(value) + _AROUND_HEADER for name, value in self.headers) > self._limits.max_head_bytes:

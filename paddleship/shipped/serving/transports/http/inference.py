@@ -16,7 +16,7 @@ from paddleship.shipped.serving.transports.http import limits, protocol
 
 
 class JsonModel:
-    """A served model that takes and gives JSON; `limits` are those of a body. `answer` is for the inference thread."""
+    """A served model that takes and gives JSON; `limits` are those of a body."""
 
     def __init__(self, model: ServedModel) -> None:
         self.model = model
@@ -56,30 +56,32 @@ class JsonModel:
             },
         }
 
-    def answer(self, body: bytes | bytearray) -> bytes:
-        """Answer a request, JSON to JSON. Raises RequestError for errors of the client, and ServingError."""
+    def parse(self, body: bytes | bytearray) -> Any:
+        """The JSON of a request. Raises RequestError."""
         try:
-            return self._answer(orjson.loads(body))
+            return orjson.loads(body)
         except orjson.JSONDecodeError as error:
             not_finite = error.doc[error.pos :].startswith(("NaN", "Infinity"))
             reason = "JSON has no NaN or Infinity" if not_finite else str(error)
             file = ", or the file as the whole body, with its own content type" if self.limits.raw else ""
             raise RequestError(f"the request is not JSON ({reason}): send an Open Inference Protocol request{file}") from None
+
+    def columns(self, request: Any) -> Columns:
+        """The columns of a request in JSON. Raises RequestError."""
+        try:
+            columns = self.model.check(protocol.tensors(request, binary=self._binary))
         except RecursionError:
             raise RequestError("the request is nested too deeply to be read: send flat data") from None
-
-    def answer_raw(self, body: bytes | bytearray) -> bytes:
-        """Answer a request whose body is the value of the one column of the model, in JSON. Raises RequestError and ServingError."""
-        return self._reply(self.model.check([protocol.RawTensor(self.model.requests[0].name, body)]), {})
-
-    def _answer(self, request: Any) -> bytes:
-        columns = self.model.check(protocol.tensors(request, binary=self._binary))
         if not isinstance(request.get("id", ""), str):
             raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
-        return self._reply(columns, request)
+        return columns
 
-    def _reply(self, columns: Columns, request: Mapping[str, Any]) -> bytes:
-        outputs = self.model.predict(columns)
+    def columns_of_raw(self, body: bytes | bytearray) -> Columns:
+        """The columns of a request whose body is the value of the one column of the model. Raises RequestError."""
+        return self.model.check([protocol.RawTensor(self.model.requests[0].name, body)])
+
+    def reply(self, request: Mapping[str, Any], columns: Columns, outputs: Mapping[str, Any]) -> bytes:
+        """The answer to a request in JSON. Raises RequestError for outputs that there are not, and ServingError."""
         answer: dict[str, Any] = {"model_name": self.model.candidate.model, "model_version": self.model.version}
         if "id" in request:
             answer["id"] = request["id"]

@@ -13,7 +13,7 @@ import uvicorn
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.serving.service import Service
-from paddleship.shipped.serving.transports.http.app import create_app
+from paddleship.shipped.serving.transports.http.app import App
 from paddleship.shipped.serving.transports.http.connections import Connection, Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
@@ -27,7 +27,7 @@ def run(service: Service, *, host: str, port: int) -> None:
         server.should_exit = True
 
     guard = Guard(ConnectionLimits(), service.budget)
-    server = make_server(create_app(service, guard, on_failure=stop), guard, host=host, port=port)
+    server = make_server(App(service, guard, on_failure=stop), guard, host=host, port=port)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
         server.run()

@@ -20,7 +20,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.limits import available_memory, in_flight_bytes
 from paddleship.shipped.serving.transports.http import statuses
-from paddleship.shipped.serving.transports.http.bodies import received
+from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import BodyLimits, ConnectionLimits, of_bodies
 from paddleship.shipped.serving.transports.http.server import make_server
@@ -39,13 +39,18 @@ def serve():
         guard = Guard(ConnectionLimits(**{**SHORT, **limits}), Budget(in_flight))
 
         async def length(request: Request) -> Response:
+            body = None
             try:
-                async with received(request, BODIES, guard.budget) as body:
-                    return Response(str(len(body.content)))
+                body = Body(dict(request.scope["headers"]), BODIES, guard.budget)
+                await body.receive(request.receive)
+                return Response(str(len(body.content)))
             except ClientDisconnect:
                 return Response(status_code=499)
             except ServingError as error:
                 return Response(str(error), statuses.status(error))
+            finally:
+                if body is not None:
+                    body.close()
 
         async def long(_request: Request) -> Response:
             return Response(LONG)

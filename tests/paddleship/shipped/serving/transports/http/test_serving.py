@@ -19,7 +19,7 @@ from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service
-from paddleship.shipped.serving.transports.http.app import create_app
+from paddleship.shipped.serving.transports.http.app import App
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
@@ -52,7 +52,7 @@ def text_client(texts):
 def ready(folder, *, in_flight_bytes=2**26, load=ServedModel, **options):
     failures = []
     service = Service(lambda: load(folder, **options), Budget(in_flight_bytes))
-    app = create_app(service, Guard(ConnectionLimits(), service.budget), on_failure=failures.append)
+    app = App(service, Guard(ConnectionLimits(), service.budget), on_failure=failures.append)
     with TestClient(app, raise_server_exceptions=False) as client:
         deadline = time.monotonic() + 20
         while client.get("/v2/health/ready").status_code != 200:
@@ -82,7 +82,7 @@ def test_health_and_metadata_say_what_the_model_takes(client):
 def test_while_the_model_loads_requests_are_a_503_that_says_when_to_ask_again(tensors):
     loading, failures = threading.Event(), []
     service = Service(lambda: loading.wait(20) and ServedModel(tensors), Budget(2**26))
-    with TestClient(create_app(service, Guard(ConnectionLimits(), service.budget), on_failure=failures.append)) as client:
+    with TestClient(App(service, Guard(ConnectionLimits(), service.budget), on_failure=failures.append)) as client:
         assert client.get("/v2/health/live").status_code == 200
         assert (client.get("/v2/health/ready").status_code, client.get("/v2/health/ready").json()) == (503, {"ready": False})
         refused = client.post("/v2/models/tiny/infer", json=request())
@@ -210,7 +210,7 @@ def test_a_body_beyond_what_the_model_can_take_is_a_413_that_names_the_limit(ten
 @pytest.mark.parametrize("filler", ["{},", "[],", "1,", "[[1],[2]],"])
 def test_a_body_of_too_many_values_is_a_413_before_anything_is_made_of_it(tensors, filler, monkeypatch):
     for client in ready(tensors, max_batch=4096):
-        monkeypatch.setattr(JsonModel, "answer", lambda *_: pytest.fail("the body was parsed"))
+        monkeypatch.setattr(JsonModel, "parse", lambda *_: pytest.fail("the body was parsed"))
         body = "[" + filler * (200_000 // len(filler)) + "1]"
         answer = client.post("/v2/models/tiny/infer", content=body)
         assert answer.status_code == 413

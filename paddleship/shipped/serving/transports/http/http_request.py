@@ -1,0 +1,53 @@
+"""One request over HTTP, from its body to the future of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from paddleship.shipped.serving.columns import Columns
+from paddleship.shipped.serving.transports.http.bodies import Body
+from paddleship.shipped.serving.transports.http.inference import JsonModel
+
+
+class HttpRequest:
+    """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread."""
+
+    def __init__(self, model: JsonModel, body: Body, *, is_gone: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
+        self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
+        self._reader = threading.get_ident()
+        self._asked: Mapping[str, Any] = {}
+        self.answer: asyncio.Future[bytes] = loop.create_future()
+
+    @property
+    def size(self) -> int:
+        return len(self._body.content)
+
+    def decode(self) -> Columns:
+        """The columns of the body, JSON or the value of the one column of the model. Raises RequestError."""
+        if self._body.raw:
+            return self._model.columns_of_raw(self._body.content)
+        request = self._model.parse(self._body.content)
+        columns = self._model.columns(request)
+        self._asked = {key: request[key] for key in ("id", "outputs") if key in request}  # the rest is large
+        return columns
+
+    def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
+        """The answer in JSON. Raises RequestError and ServingError."""
+        return self._model.reply(self._asked, columns, outputs)
+
+    def deliver(self, outcome: bytes | BaseException) -> None:
+        if threading.get_ident() == self._reader:
+            self._set(outcome)
+        else:
+            self._loop.call_soon_threadsafe(self._set, outcome)
+
+    def _set(self, outcome: bytes | BaseException) -> None:
+        if self.answer.done():  # it was cancelled
+            return
+        if isinstance(outcome, BaseException):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)

@@ -1,0 +1,119 @@
+"""Requests that wait at the same time: which share a batch, and that each gets the answer that it gets alone."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from paddleship.errors import RequestError
+from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.shipped.serving.errors import RefusedByModel
+from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.together import Answering, Gone
+from tests.paddleship.shipped.serving.asked import Asked
+from tests.paddleship.shipped.serving.candidates import make_candidate, make_picking, make_tensors, make_texts
+
+
+@pytest.fixture
+def tensors(tmp_path):
+    return counted(make_tensors(tmp_path))
+
+
+@pytest.fixture
+def texts(tmp_path):
+    return counted(make_texts(tmp_path))
+
+
+@pytest.fixture
+def sums(tmp_path):
+    """The sum of each row of x, in whose rows padding is zero."""
+    axis = helper.make_tensor("axis", TensorProto.INT64, [1], [1])
+    nodes = [helper.make_node("Constant", [], ["axis"], value=axis), helper.make_node("ReduceSum", ["x", "axis"], ["sum"])]
+    make_candidate(tmp_path, nodes, [TensorSpec("x", "float32", ("batch", "length"))], [TensorSpec("sum", "float32", ("batch", 1))])
+    return counted(tmp_path)
+
+
+def counted(folder, **options):
+    """A model with `sizes`, the shape of every batch that it was asked."""
+    model = ServedModel(folder, **options)
+    model.warm_up()
+    model.sizes, run = [], model._runtime.run
+
+    def count(batch):
+        model.sizes.append(next(iter(batch.values())).shape)
+        return run(batch)
+
+    model._runtime.run = count
+    return model
+
+
+def answer(model, requests, *, together=True):
+    Answering(model, together=together).answer(requests)
+    return [request.outcome() for request in requests]
+
+
+def rows(*lengths):
+    return [np.arange(1, length + 1, dtype=np.float32) for length in lengths]
+
+
+def test_requests_share_a_batch_and_each_gets_its_own_answer(tensors):
+    requests = [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]])), Asked(x=np.float32([[7, 8]]))]
+    answers = answer(tensors, requests)
+    assert tensors.sizes == [(4, 2)]
+    assert [one["scores"].tolist() for one in answers] == [[[3, -1]], [[7, -3], [11, -5]], [[15, -7]]]
+    assert [one["label"] for one in answers] == [["否"], ["否", "否"], ["否"]]
+
+
+def test_without_leave_each_request_is_a_batch_of_its_own(tensors):
+    answer(tensors, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]]))], together=False)
+    assert tensors.sizes == [(1, 2), (2, 2)]
+
+
+def test_a_batch_has_no_more_rows_than_are_proven(tmp_path):
+    model = counted(make_tensors(tmp_path), max_batch=3)
+    answers = answer(model, [Asked(x=np.full((count, 2), count, np.float32)) for count in (1, 2, 3, 1, 1)])
+    assert model.sizes == [(3, 2), (3, 2), (2, 2)]
+    assert [len(one["scores"]) for one in answers] == [1, 2, 3, 1, 1]
+
+
+def test_a_request_that_the_model_refuses_fails_alone(tmp_path):
+    model = counted(make_picking(tmp_path))
+    fine = [Asked(x=rows(3), steps=np.array([2])), Asked(x=rows(3), steps=np.array([3]))]
+    wrong = Asked(x=rows(3), steps=np.array([9]))
+    Answering(model, together=True).answer([fine[0], wrong, fine[1]])
+    assert [one.outcome()["y"].tolist() for one in fine] == [[[2]], [[3]]]
+    with pytest.raises(RefusedByModel):
+        wrong.outcome()
+
+
+def test_a_request_that_cannot_be_read_or_has_no_client_any_more_changes_nothing_for_others(tensors):
+    unread, out_of_range, gone = Asked(x=RequestError("no JSON")), Asked(x=np.float32([[1, 900]])), Asked(x=np.float32([[1, 2]]))
+    gone.gone = True
+    fine = Asked(x=np.float32([[3, 4]]))
+    Answering(tensors, together=True).answer([unread, out_of_range, gone, fine])
+    assert fine.outcome()["scores"].tolist() == [[7, -3]]
+    assert tensors.sizes == [(1, 2)]
+    for request, kind in ((unread, RequestError), (out_of_range, RequestError), (gone, Gone)):
+        with pytest.raises(kind):
+            request.outcome()
+
+
+def test_rows_of_several_lengths_share_a_batch_if_that_pads_little(sums):
+    answers = answer(sums, [Asked(x=rows(length)) for length in (3, 40, 4, 36)])
+    assert sums.sizes == [(2, 4), (2, 40)]
+    assert [one["sum"].tolist() for one in answers] == [[[6]], [[820]], [[10]], [[666]]]
+
+
+def test_an_output_with_the_length_of_the_rows_has_the_same_shape_as_alone(texts):
+    requests = [Asked(text=["好"]), Asked(text=["好x好"]), Asked(text=["x好"])]
+    answers = answer(texts, requests)
+    assert texts.sizes == [(2, 2), (1, 4)]
+    alone = [answer(texts, [Asked(**request.columns)])[0] for request in requests]
+    assert [one["values"].tolist() for one in answers] == [one["values"].tolist() for one in alone]
+
+
+def test_an_output_without_rows_is_answered_one_request_at_a_time(tmp_path):
+    nodes = [helper.make_node("ReduceSum", ["x"], ["total"], keepdims=0)]
+    make_candidate(tmp_path, nodes, [TensorSpec("x", "float32", ("batch", 2))], [TensorSpec("total", "float32", ())])
+    model = counted(tmp_path)
+    answers = answer(model, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4]]))])
+    assert [float(one["total"]) for one in answers] == [3, 7]
