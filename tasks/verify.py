@@ -20,7 +20,7 @@ from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, proving, rescoring, training_parity
+from paddleship.proof import answering, invariance, proving, rescoring, training_parity
 from paddleship.proof.cases import id_cases, inputs, limits, regression_cases
 from paddleship.proof.cases.searching import Search
 from paddleship.proof.hidden_influences import influences
@@ -98,7 +98,7 @@ def verify(params: Params) -> Report:
     )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
-        proofs.write(beside, verified.passed, params)
+        proofs.write(beside, verified.passed, params, independent_rows=invariance.rows_are_independent(proved.findings, params.verify))
         begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)

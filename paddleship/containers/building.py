@@ -9,10 +9,12 @@ from typing import Any
 
 from paddleship.config.params import Params
 from paddleship.containers import image
+from paddleship.custody import proofs
 from paddleship.errors import BadInput
 from paddleship.image import context, python_version
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.serving.settings import Settings
 
 
 def name(params: Params, candidate: Candidate) -> str:
@@ -29,11 +31,12 @@ def build(
     client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str]
 ) -> tuple[Any, Any]:
     """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with."""
+    settings = Settings(batching=proofs.rows_are_independent(params))
     wanted = base_image(params, proven_with["python"])
     base = image.require_base(client, wanted)
     python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])
     with tempfile.TemporaryDirectory() as scratch:
-        context.lay_out(Path(scratch), Path(params.paths.candidates) / candidate.name, candidate, proven_with=proven_with)
+        context.lay_out(Path(scratch), Path(params.paths.candidates) / candidate.name, candidate, settings, proven_with=proven_with)
         return base, image.build(client, Path(scratch), base_image=wanted, labels=labels)
 
 

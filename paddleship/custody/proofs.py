@@ -1,4 +1,4 @@
-"""What verify proved: the candidates that passed, and the limits that they were judged by."""
+"""What verify proved: the candidates that passed, the limits that they were judged by, and whether rows are independent."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from paddleship.custody import chain
 from paddleship.custody.links import LINKS
 from paddleship.shipped.computing.files import read_json
 
-_PASSED, _LIMITS = "passed.json", "limits.json"
+_PASSED, _LIMITS, _ROWS = "passed.json", "limits.json", "rows.json"
 
 
-def write(folder: Path, passed: Mapping[str, Any], params: Params) -> None:
-    """Write the facts about each candidate that passed, and the params that judged them."""
+def write(folder: Path, passed: Mapping[str, Any], params: Params, *, independent_rows: bool) -> None:
+    """Write the facts about each candidate that passed, the params that judged them, and whether a row's answer needs no other row."""
+    (folder / _ROWS).write_text(json.dumps({"independent": independent_rows}) + "\n", encoding="utf-8")
     (folder / _PASSED).write_text(json.dumps(passed) + "\n", encoding="utf-8")
     (folder / _LIMITS).write_text(json.dumps(LINKS["verify"].values(params), indent=1) + "\n", encoding="utf-8")
 
@@ -27,3 +28,8 @@ def read(params: Params) -> dict[str, dict[str, Any]]:
     passed: dict[str, dict[str, Any]] = read_json(folder / _PASSED, stage="verify")
     chain.compare("verify", "by limits.json, ", read_json(folder / _LIMITS, stage="verify"), LINKS["verify"].values(params))
     return passed
+
+
+def rows_are_independent(params: Params) -> bool:
+    """Whether no answer to a row was seen to depend on the other rows of its batch; then a server may batch several requests."""
+    return bool(read_json(Path(params.paths.parity) / _ROWS, stage="verify")["independent"])

@@ -16,12 +16,14 @@ from paddleship.image.footprint import not_served
 from paddleship.shipped.computing.candidate import FILE, Candidate
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.runtimes.registration import Registration
+from paddleship.shipped.serving.settings import Settings
 
 
-def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: Mapping[str, str]) -> None:
+def lay_out(context: Path, folder: Path, candidate: Candidate, settings: Settings, *, proven_with: Mapping[str, str]) -> None:
     """Fill the build context: Dockerfile, packages, library and model. Equal inputs give equal bytes and times.
 
-    `folder` holds the candidate. Raises CandidateError for a library of another version than in `proven_with` or installed here.
+    `folder` holds the candidate, and `settings` are for its server. Raises CandidateError for a library of another version than in
+    `proven_with` or installed here.
     """
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
@@ -42,6 +44,7 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, *, proven_with: M
     for name in (FILE, *candidate.files):
         (root / "model" / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(folder / name, root / "model" / name)
+    settings.write(root / "model")
     copied = Candidate.load(root / "model")
     candidates.require(f"the copy of {candidate.name!r}", copied.digest, candidate.digest, by="benchmark", again="package")
     _compile(root, "site", "app")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from paddleship.config.sections.verify import Verify
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array, wide
 from paddleship.proof.evidence import ROWS, Evidence
+from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Arrays
 
 _AGAIN = 8  # cases that are asked a second time, and by concurrent callers
@@ -91,6 +93,13 @@ def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit
     """How much a row's answer changes with its batch, over the outputs whose truth does not change."""
     own = batch_changes(evidence, evidence.truth)
     return max((change for name, change in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
+
+
+def rows_are_independent(findings: Iterable[Finding], settings: Verify) -> bool:
+    """Whether the answer to a row did not change with its batch, judged by limits that are no looser than the defaults."""
+    usual = Verify()
+    strict = settings.noise_limit <= usual.noise_limit and settings.invariance_limit <= usual.invariance_limit
+    return strict and not any(finding.kind in ("batch-dependent", "random-forward") for finding in findings)
 
 
 def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:

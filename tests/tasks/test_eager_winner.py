@@ -12,6 +12,7 @@ import pytest
 from paddleship.custody import seals
 from paddleship.image import context
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.serving.settings import Settings
 
 ASK = """
 import sys
@@ -39,7 +40,7 @@ def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path,
     monkeypatch.chdir(won)
     folder = won / "models/candidates/paddle-eager"
     proven_with = seals.read(won / "models/parity", "verify").versions
-    context.lay_out(tmp_path, folder, Candidate.load(folder), proven_with=proven_with)
+    context.lay_out(tmp_path, folder, Candidate.load(folder), Settings(), proven_with=proven_with)
     site, app, lib, model = (tmp_path / part / "opt/paddleship" / part for part in ("site", "app", "lib", "model"))
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(lib)}
     done = subprocess.run(

@@ -12,6 +12,7 @@ from paddleship.containers import image
 from paddleship.custody import seals
 from paddleship.image import context, python_version
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.serving.settings import Settings
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -177,7 +178,9 @@ def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged,
     checkout, receipt = packaged
     monkeypatch.chdir(checkout)
     folder = Path("models/candidates") / receipt["lineage"]["candidate"]
-    context.lay_out(tmp_path, folder, Candidate.load(folder), proven_with=seals.read(Path("models/parity"), "verify").versions)
+    context.lay_out(
+        tmp_path, folder, Candidate.load(folder), Settings(batching=True), proven_with=seals.read(Path("models/parity"), "verify").versions
+    )
     again, _ = engine.images.build(
         path=str(tmp_path), rm=True, nocache=True, buildargs={"BASE_IMAGE": receipt["base_image"]}, labels={"again": str(os.getpid())}
     )

@@ -44,12 +44,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sample", type=Path, metavar="FOLDER", help="count features of the requests in a file there, for `paddleship drift`"
     )
+    parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
 
 
 def _service(arguments: argparse.Namespace) -> Service:
-    from paddleship.shipped.serving import limits
+    from paddleship.shipped.serving import limits, settings
     from paddleship.shipped.serving.budget import Budget
     from paddleship.shipped.serving.model import ServedModel
     from paddleship.shipped.serving.sample import SUFFIX
@@ -61,7 +62,8 @@ def _service(arguments: argparse.Namespace) -> Service:
     def load() -> ServedModel:
         return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
 
-    return Service(load, Budget(limits.in_flight_bytes(memory)))
+    batching = settings.read(arguments.candidate).batching and not arguments.no_batching
+    return Service(load, Budget(limits.in_flight_bytes(memory)), batching=batching)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,8 +37,9 @@ class ServedModel:
     A request may have as many rows as the proof covered, or `max_batch` if that is less. `requests` describes its tensors, `outputs` those
     of the answer. `longest_text` is the number of characters that are read of the texts of a row, `largest_bytes` what its columns of
     bytes may have; None without such columns. `answers` is False after a failure that the input does not explain, until the model answers
-    a known batch again. `is_quick` after the warm-up: a call takes so little that no thread of its own is
-    worth it. `sample` is the file in which features of answered rows are counted, if they are to be.
+    a known batch again. After the warm-up, `is_quick` says that a call takes so little that no thread of its own is worth it, and
+    `call_values` is the number of input values whose computation takes as long as what every call costs. `sample` is the file in which
+    features of answered rows are counted, if they are to be.
     """
 
     def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
@@ -46,10 +47,12 @@ class ServedModel:
         self._sample = RequestSample.start(sample, self.candidate) if sample else None
         self.version = self.candidate.digest[:12]
         self.answers, self.is_quick = True, False
+        self.call_values, self._slowest_s = 0.0, 0.0
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
         self.requests = self._preprocess.requests
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
-        self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self.candidate.labels else []))
+        self._has_labels = bool(self.candidate.labels)
+        self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self._has_labels else []))
         self.limits = Limits(
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
             memory_bytes=memory_bytes or available_memory(),
@@ -59,25 +62,39 @@ class ServedModel:
 
     def warm_up(self) -> None:
         """Run batches with shapes from the data, because the first call with a shape is slow, and measure how quick later calls are."""
-        inputs, slowest = self.candidate.inputs, 0.0
         sizes = [size for size in _WARM_BATCHES if size <= self.limits.max_batch]
-        for size, shapes in itertools.product(sizes, self.candidate.warm_shapes):
-            known = {str(name): number for spec in inputs for name, number in zip(spec.shape, shapes[spec.name], strict=True)}
-            batch = {spec.name: np.full((size, *shapes[spec.name][1:]), spec.limits(known)[0] or 0, spec.numpy_dtype) for spec in inputs}
+        for shapes in self.candidate.warm_shapes:
             try:
-                answer = dict(self._runtime.run(batch))
-                slowest = max(slowest, min(self._seconds(batch) for _ in range(_TIMED)))
+                seconds = [self._warm(self._filled(size, shapes)) for size in sizes]
             except Exception as failure:
                 log.warning("warm-up with the shapes %s failed (%s): the first requests will be slow", shapes, explain(failure))
                 return
-            self._known = self._known or (batch, answer)
+            self._learn(sizes, seconds, sum(math.prod(shape[1:]) for shape in shapes.values()))
         migrates = registry.get(self.candidate.runtime).registration.any_thread
-        self.is_quick = migrates and self.largest_bytes is None and 0 < slowest < _QUICK_S
+        self.is_quick = migrates and self.largest_bytes is None and 0 < self._slowest_s < _QUICK_S
 
-    def _seconds(self, batch: Batch) -> float:
-        start = time.perf_counter()
-        self._runtime.run(batch)
-        return time.perf_counter() - start
+    def _filled(self, size: int, shapes: Mapping[str, Sequence[int]]) -> Batch:
+        """A batch of the lowest valid values."""
+        inputs = self.candidate.inputs
+        known = {str(name): number for spec in inputs for name, number in zip(spec.shape, shapes[spec.name], strict=True)}
+        return {spec.name: np.full((size, *shapes[spec.name][1:]), spec.limits(known)[0] or 0, spec.numpy_dtype) for spec in inputs}
+
+    def _warm(self, batch: Batch) -> float:
+        """The seconds that the runtime takes for a batch once it knows its shape."""
+        answer, seconds = dict(self._runtime.run(batch)), []
+        self._known = self._known or (batch, answer)
+        for _ in range(_TIMED):
+            start = time.perf_counter()
+            self._runtime.run(batch)
+            seconds.append(time.perf_counter() - start)
+        return min(seconds)
+
+    def _learn(self, sizes: Sequence[int], seconds: Sequence[float], row_values: int) -> None:
+        """Take over how long batches of some sizes took, whose rows have so many values."""
+        self._slowest_s = max(self._slowest_s, *seconds)
+        if len(sizes) > 1:
+            row_s = max((seconds[-1] - seconds[0]) / (sizes[-1] - sizes[0]), 1e-9)
+            self.call_values = max(0.0, (seconds[0] / row_s - 1) * row_values)
 
     def close(self) -> None:
         """Write what was counted of the requests and not written yet."""
@@ -123,7 +140,7 @@ class ServedModel:
         if self._sample is not None:
             self._sample.offer(examples, columns)
         answer: dict[str, Any] = dict(outputs)
-        if self.candidate.labels:
+        if self._has_labels:
             answer["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
         return answer
 

@@ -19,15 +19,15 @@ from enum import StrEnum
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import runtimes
+from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
-from paddleship.shipped.serving.together import Answering, Request
 
 log = logging.getLogger("paddleship.shipped.serving")
 
 _QUICK_BYTES = 2**14  # of requests that are answered at once on the thread of a transport
-_SLOW_S = 0.005  # of processor time; after that the model never again answers on the thread of a transport
+_SLOW_S, _MOST_SLOW = 0.005, 8  # after so many in a row, the model never again answers on the thread of a transport
 
 
 class State(StrEnum):
@@ -40,18 +40,19 @@ class State(StrEnum):
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `together`: an answer to a row does not depend on the other rows of its batch, so several requests may share one.
+    `batching`: an answer to a row does not depend on the other rows of its batch, so several requests may share one.
     """
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget, *, together: bool = False) -> None:
+    def __init__(self, load: Callable[[], ServedModel], budget: Budget, *, batching: bool = False) -> None:
         self.budget = budget
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before
-        self._load, self._together, self._stopping = load, together, False
+        self.batching = batching
+        self._load, self._stopping = load, False
         self._thread = runtimes.inference_thread()
         self._waiting: deque[Request] = deque()
-        self._in_thread, self._is_quick = False, False
+        self._in_thread, self._is_quick, self._slow = False, False, 0
         self._lock, self._turn = threading.Lock(), threading.Lock()
 
     @property
@@ -127,9 +128,10 @@ class Service:
         return taken
 
     def _answer_quickly(self, requests: Sequence[Request]) -> None:
-        begun = time.thread_time()
+        begun = time.perf_counter()
         self._answering.answer(requests)
-        if time.thread_time() - begun > _SLOW_S:
+        self._slow = self._slow + 1 if time.perf_counter() - begun > _SLOW_S else 0
+        if self._slow >= _MOST_SLOW:
             self._is_quick = False
             log.info("requests took more than %g ms, so the model answers on a thread of its own from now on", 1000 * _SLOW_S)
 
@@ -158,7 +160,7 @@ class Service:
             self.failure = failure
             on_failure(failure)
             return
-        self._answering = Answering(model, together=self._together)
+        self._answering = Answering(model, batching=self.batching)
         self._is_quick = model.is_quick
         self._model = model
         log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)

@@ -6,6 +6,7 @@ import pytest
 from paddleship.config.sections.verify import Verify
 from paddleship.proof import evidence, invariance, invariance_checks, parity
 from paddleship.proof.cases.inputs import Case
+from paddleship.reports.finding import Finding
 
 ROWS = 64
 SETTINGS = Verify()
@@ -66,3 +67,18 @@ def test_a_lower_precision_may_change_as_much_as_it_is_wrong():
     judgement = parity.judge(found, coarse, limits=SETTINGS, precision="bfloat16")
     assert invariance_checks.limits(judgement, SETTINGS, precision="bfloat16")["repeat_ratio"] == 2 * judgement.metrics["noise_ratio"] > 8
     assert invariance_checks.limits(judgement, SETTINGS, precision="float32")["repeat_ratio"] == SETTINGS.invariance_limit
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "independent"),
+    [
+        ("no-float64", {}, True),
+        ("batch-dependent", {}, False),
+        ("random-forward", {}, False),
+        ("no-float64", {"noise_limit": 1e5}, False),
+        ("no-float64", {"invariance_limit": 3}, False),
+        ("no-float64", {"noise_limit": 4}, True),
+    ],
+)
+def test_rows_are_independent_only_if_no_batch_changed_an_answer_by_the_usual_limits(kind, settings, independent):
+    assert invariance.rows_are_independent([Finding(kind, "note", "words")], Verify(**settings)) is independent

@@ -19,12 +19,12 @@ from starlette.types import Receive, Scope, Send
 
 from paddleship import __version__
 from paddleship.errors import RequestError
+from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.together import Gone
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.bodies import Body
-from paddleship.shipped.serving.transports.http.connections import IS_GONE, Guard
+from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
@@ -87,14 +87,15 @@ class Endpoints:
             log.exception("a request failed")
             await (await _defect(Request(scope), failure))(scope, receive, send)
         else:
-            await Response(answer, media_type=_JSON)(scope, receive, send)
+            if not scope.get(ANSWER, _not)(answer):
+                await Response(answer, media_type=_JSON)(scope, receive, send)
 
     async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
         """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
         body = Body(dict(scope["headers"]), model.limits, self._service.budget)
         try:
             await body.receive(receive)
-            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _stays), loop=asyncio.get_running_loop()))
+            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop()))
         except Gone:
             raise ClientDisconnect from None
         finally:
@@ -120,7 +121,7 @@ class Endpoints:
     def _json_of(self, name: str, version: str | None) -> JsonModel:
         model = self._service.model(name, version)
         if self._json is None:
-            self._json = JsonModel(model)
+            self._json = JsonModel(model, batching=self._service.batching)
         return self._json
 
 
@@ -143,7 +144,8 @@ class App:
             await (await _explain_route(Request(scope), refusal))(scope, receive, send)
 
 
-def _stays() -> bool:
+def _not(*_: object) -> bool:
+    """What a server other than ours, as in tests, cannot do or tell."""
     return False
 
 

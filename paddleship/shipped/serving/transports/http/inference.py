@@ -16,10 +16,10 @@ from paddleship.shipped.serving.transports.http import limits, protocol
 
 
 class JsonModel:
-    """A served model that takes and gives JSON; `limits` are those of a body."""
+    """A served model that takes and gives JSON; `limits` are those of a body. `batching`: requests that wait may share a batch."""
 
-    def __init__(self, model: ServedModel) -> None:
-        self.model = model
+    def __init__(self, model: ServedModel, *, batching: bool = False) -> None:
+        self.model, self._batching = model, batching
         self.limits = limits.of_bodies(
             model.requests,
             max_batch=model.limits.max_batch,
@@ -51,6 +51,7 @@ class JsonModel:
                 "candidate_digest": self.model.candidate.digest,
                 "max_batch": self.limits.max_batch,
                 "max_bytes": self.limits.max_bytes,
+                "batching": self._batching,
                 **binary,
                 **raw,
             },

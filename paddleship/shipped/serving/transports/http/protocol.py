@@ -16,6 +16,7 @@ from paddleship.shipped.serving.datatypes import DATATYPES
 
 _FORM = '{"inputs": [{"name", "datatype", "shape", "data"}, …]}'
 _DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
+_OF_DTYPE = {np.dtype(dtype): datatype for dtype, datatype in DATATYPES.items() if datatype != "BYTES"}
 
 
 def describe(spec: TensorSpec) -> dict[str, Any]:
@@ -28,7 +29,7 @@ def encode_tensor(name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> di
     if not isinstance(values, np.ndarray):
         return {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": list(values)}
     wide = values.astype(np.float32) if values.dtype == np.float16 else values  # orjson does not write float16
-    return {"name": name, "datatype": DATATYPES[str(values.dtype)], "shape": list(values.shape), "data": np.ascontiguousarray(wide).ravel()}
+    return {"name": name, "datatype": _OF_DTYPE[values.dtype], "shape": values.shape, "data": np.ascontiguousarray(wide).ravel()}
 
 
 def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:

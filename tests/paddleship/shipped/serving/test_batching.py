@@ -6,9 +6,9 @@ from onnx import TensorProto, helper
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.shipped.serving.batching import Answering, Gone
 from paddleship.shipped.serving.errors import RefusedByModel
 from paddleship.shipped.serving.model import ServedModel
-from paddleship.shipped.serving.together import Answering, Gone
 from tests.paddleship.shipped.serving.asked import Asked
 from tests.paddleship.shipped.serving.candidates import make_candidate, make_picking, make_tensors, make_texts
 
@@ -46,8 +46,8 @@ def counted(folder, **options):
     return model
 
 
-def answer(model, requests, *, together=True):
-    Answering(model, together=together).answer(requests)
+def answer(model, requests, *, batching=True):
+    Answering(model, batching=batching).answer(requests)
     return [request.outcome() for request in requests]
 
 
@@ -64,7 +64,7 @@ def test_requests_share_a_batch_and_each_gets_its_own_answer(tensors):
 
 
 def test_without_leave_each_request_is_a_batch_of_its_own(tensors):
-    answer(tensors, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]]))], together=False)
+    answer(tensors, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]]))], batching=False)
     assert tensors.sizes == [(1, 2), (2, 2)]
 
 
@@ -79,7 +79,7 @@ def test_a_request_that_the_model_refuses_fails_alone(tmp_path):
     model = counted(make_picking(tmp_path))
     fine = [Asked(x=rows(3), steps=np.array([2])), Asked(x=rows(3), steps=np.array([3]))]
     wrong = Asked(x=rows(3), steps=np.array([9]))
-    Answering(model, together=True).answer([fine[0], wrong, fine[1]])
+    Answering(model, batching=True).answer([fine[0], wrong, fine[1]])
     assert [one.outcome()["y"].tolist() for one in fine] == [[[2]], [[3]]]
     with pytest.raises(RefusedByModel):
         wrong.outcome()
@@ -89,7 +89,7 @@ def test_a_request_that_cannot_be_read_or_has_no_client_any_more_changes_nothing
     unread, out_of_range, gone = Asked(x=RequestError("no JSON")), Asked(x=np.float32([[1, 900]])), Asked(x=np.float32([[1, 2]]))
     gone.gone = True
     fine = Asked(x=np.float32([[3, 4]]))
-    Answering(tensors, together=True).answer([unread, out_of_range, gone, fine])
+    Answering(tensors, batching=True).answer([unread, out_of_range, gone, fine])
     assert fine.outcome()["scores"].tolist() == [[7, -3]]
     assert tensors.sizes == [(1, 2)]
     for request, kind in ((unread, RequestError), (out_of_range, RequestError), (gone, Gone)):
@@ -97,10 +97,23 @@ def test_a_request_that_cannot_be_read_or_has_no_client_any_more_changes_nothing
             request.outcome()
 
 
-def test_rows_of_several_lengths_share_a_batch_if_that_pads_little(sums):
+@pytest.mark.parametrize(("call_values", "sizes"), [(0, [(1, 3), (1, 4), (1, 36), (1, 40)]), (10, [(2, 4), (2, 40)]), (200, [(4, 40)])])
+def test_rows_of_several_lengths_share_a_batch_if_padding_costs_less_than_a_call(sums, call_values, sizes):
+    sums.call_values = call_values
     answers = answer(sums, [Asked(x=rows(length)) for length in (3, 40, 4, 36)])
-    assert sums.sizes == [(2, 4), (2, 40)]
+    assert sums.sizes == sizes
     assert [one["sum"].tolist() for one in answers] == [[[6]], [[820]], [[10]], [[666]]]
+
+
+def test_the_warm_up_learns_what_a_call_costs_beside_its_values(tmp_path, monkeypatch):
+    model = ServedModel(make_tensors(tmp_path))
+    monkeypatch.setattr(model, "_warm", lambda batch: 1e-4 + 1e-6 * batch["x"].size)  # 100 µs a call and 1 µs a value
+    model.warm_up()
+    assert round(model.call_values) == 100
+    assert model.is_quick
+    monkeypatch.setattr(model, "_warm", lambda _batch: 1e-3)
+    model.warm_up()
+    assert not model.is_quick
 
 
 def test_an_output_with_the_length_of_the_rows_has_the_same_shape_as_alone(texts):

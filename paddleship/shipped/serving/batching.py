@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from paddleship.errors import RequestError
@@ -12,8 +10,6 @@ from paddleship.shipped.computing.preprocess import Example
 from paddleship.shipped.computing.spec import Arrays, batch_dimension
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.model import ServedModel
-
-_MOST_PADDING = 1.5  # × the values of the rows themselves, in a batch whose rows are padded to the longest of several requests
 
 
 class Request(Protocol):
@@ -40,46 +36,38 @@ class Gone(RequestError):
     """The client has disconnected, so its request was not computed."""
 
 
-@dataclass(frozen=True)
 class _Asked:
-    """A request whose rows are encoded."""
+    """A request whose rows are encoded. `longest` is the number of values in its largest row."""
 
-    request: Request
-    columns: Columns
-    examples: list[Example]
-
-    @property
-    def rows(self) -> int:
-        return len(self.examples)
-
-    @functools.cached_property
-    def longest(self) -> int:
-        """The number of values in its largest row."""
-        return max(sum(array.size for array in example.values()) for example in self.examples)
+    def __init__(self, request: Request, columns: Columns, examples: list[Example]) -> None:
+        self.request, self.columns, self.examples, self.rows = request, columns, examples, len(examples)
+        self.longest = max(sum(array.size for array in example.values()) for example in examples)
 
 
 class Answering:
-    """Answers requests with one model, for one thread at a time. `together`: several requests may share a batch.
+    """Answers requests with one model, for one thread at a time. `batching`: several requests may share a batch.
 
     Requests share a batch if the answer to a row does not depend on its batch, which `verify` checks; then a row is padded as in a batch
     of one client. If an output has a dynamic dimension, only requests of equal shapes share a batch, so that its shape stays the same.
     """
 
-    def __init__(self, model: ServedModel, *, together: bool) -> None:
+    def __init__(self, model: ServedModel, *, batching: bool) -> None:
         self.model = model
         rows, outputs = batch_dimension(model.candidate.inputs), model.candidate.outputs
-        self.together = together and all(spec.shape[:1] == (rows,) for spec in outputs)
+        self.batching = batching and all(spec.shape[:1] == (rows,) for spec in outputs)
         self._pads = not any(isinstance(size, str) for spec in outputs for size in spec.shape[1:])
 
     def answer(self, waiting: Iterable[Request]) -> None:
         """Answer every request, in batches of at most the rows that are proven. Only one request is decoded at a time."""
         batch: list[_Asked] = []
+        rows = 0
         for request in waiting:
             if (asked := self._read(request)) is None:
                 continue
-            if batch and (not self.together or sum(one.rows for one in batch) + asked.rows > self.model.limits.max_batch):
+            rows += asked.rows
+            if batch and (not self.batching or rows > self.model.limits.max_batch):
                 self._answer_all(batch)
-                batch = []
+                batch, rows = [], asked.rows
             batch.append(asked)
         self._answer_all(batch)
 
@@ -95,8 +83,13 @@ class Answering:
             return None
 
     def _answer_all(self, batch: Sequence[_Asked]) -> None:
-        groups = [batch] if len(batch) == 1 else _of_like_sizes(batch) if self._pads else self._of_equal_shapes(batch)
-        for group in groups if batch else ():
+        if len(batch) < 2:
+            groups: Iterable[Sequence[_Asked]] = [batch] if batch else []
+        elif self._pads:
+            groups = _of_like_sizes(batch, self.model.call_values)
+        else:
+            groups = self._of_equal_shapes(batch)
+        for group in groups:
             self._answer(group)
 
     def _of_equal_shapes(self, batch: Sequence[_Asked]) -> Iterable[list[_Asked]]:
@@ -131,16 +124,17 @@ class Answering:
         asked.request.deliver(outcome)
 
 
-def _of_like_sizes(batch: Sequence[_Asked]) -> Iterator[list[_Asked]]:
-    """Requests in groups with little padding."""
+def _of_like_sizes(batch: Sequence[_Asked], call_values: float) -> Iterator[list[_Asked]]:
+    """Requests in groups, in which padding costs less than a further call of the model."""
     group: list[_Asked] = []
+    rows = values = 0
     for asked in sorted(batch, key=lambda one: one.longest):
-        together = [*group, asked]
-        padded = asked.longest * sum(one.rows for one in together)
-        if group and padded > _MOST_PADDING * sum(one.longest * one.rows for one in together):
+        own = asked.longest * asked.rows
+        if group and asked.longest * (rows + asked.rows) - (values + own) > call_values:
             yield group
-            group = []
+            group, rows, values = [], 0, 0
         group.append(asked)
+        rows, values = rows + asked.rows, values + own
     yield group
 
 

@@ -1,0 +1,33 @@
+"""What an image tells its server about the candidate, in a file beside it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from paddleship.errors import CandidateError
+
+_FILE = "serving.json"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one."""
+
+    batching: bool = False
+
+    def write(self, folder: Path) -> None:
+        """Write the file into the folder of a candidate."""
+        (folder / _FILE).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+
+def read(folder: Path) -> Settings:
+    """The settings beside a candidate; the cautious ones if there are none. Raises CandidateError."""
+    path = folder / _FILE
+    if not path.exists():
+        return Settings()
+    try:
+        return Settings(**json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise CandidateError(f"{path} cannot be read ({error}): build the image again with `paddleship run --again package`") from None

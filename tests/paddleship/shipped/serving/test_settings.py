@@ -1,0 +1,20 @@
+"""What an image tells its server: batching only where the file beside the candidate says so."""
+
+import pytest
+
+from paddleship.errors import CandidateError
+from paddleship.shipped.serving import settings
+from paddleship.shipped.serving.settings import Settings
+
+
+def test_settings_are_read_as_they_were_written_and_without_a_file_nothing_is_batched(tmp_path):
+    assert settings.read(tmp_path) == Settings(batching=False)
+    Settings(batching=True).write(tmp_path)
+    assert settings.read(tmp_path) == Settings(batching=True)
+
+
+@pytest.mark.parametrize("text", ["{", '{"batches": true}', "[1]"])
+def test_a_file_that_is_no_settings_is_one_line(tmp_path, text):
+    (tmp_path / "serving.json").write_text(text)
+    with pytest.raises(CandidateError, match=r"serving.json cannot be read .*: build the image again"):
+        settings.read(tmp_path)
