@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import orjson
 
 from paddleship.errors import CandidateError
 
@@ -19,7 +20,7 @@ class Settings:
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate."""
-        (folder / _FILE).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        (folder / _FILE).write_bytes(orjson.dumps(asdict(self)))
 
 
 def read(folder: Path) -> Settings:
@@ -28,6 +29,6 @@ def read(folder: Path) -> Settings:
     if not path.exists():
         return Settings()
     try:
-        return Settings(**json.loads(path.read_text(encoding="utf-8")))
+        return Settings(**orjson.loads(path.read_bytes()))
     except (OSError, ValueError, TypeError) as error:
         raise CandidateError(f"{path} cannot be read ({error}): build the image again with `paddleship run --again package`") from None
