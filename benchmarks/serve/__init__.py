@@ -1,0 +1,1 @@
+"""How much of what a candidate can answer in process its server delivers over HTTP."""
