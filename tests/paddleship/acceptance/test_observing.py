@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import threading
 import time
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ def evidence():
 
 @contextmanager
 def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
-    service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26)), []
+    service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26), batching=True), []
     guard = Guard(ConnectionLimits(), service.budget)
     app = App(service, guard, on_failure=failures.append)
 
@@ -115,10 +116,10 @@ def failed(folder, evidence, kind=ServedModel, *, classes=CLASSES, max_batch=MAX
 
 
 class Wrong(ServedModel):
-    """A server whose `predict` may be spoiled."""
+    """A server whose answer to a request may be spoiled."""
 
-    def predict(self, columns):
-        return self.spoil(dict(super().predict(columns)), len(columns["x"]))
+    def finish(self, columns, examples, outputs):
+        return self.spoil(dict(super().finish(columns, examples, outputs)), len(examples))
 
 
 class WrongAtTwenty(Wrong):
@@ -148,6 +149,14 @@ class NeighbourWhenCrowded(Wrong):
 
     def spoil(self, outputs, size):
         return outputs | ({"scores": np.roll(outputs["scores"], 1, axis=0)} if size > 16 and self.waiting > 1 else {})
+
+
+class NeighbourWhenBatched(ServedModel):
+    """Moves the rows of requests that share a batch by one."""
+
+    def run(self, batch, *, alone=True):
+        outputs = super().run(batch, alone=alone)
+        return outputs if alone else {name: np.roll(array, 1, axis=0) for name, array in outputs.items()}
 
 
 class WrongAfterMany(Wrong):
@@ -200,6 +209,28 @@ class Call:
 
     def decode(self):
         return self.column
+
+
+class DirectRequest:
+    """One call of the core."""
+
+    def __init__(self, model, content):
+        self.model, self.content, self.size, self.answer = model, content, len(content), Future()
+
+    def is_gone(self):
+        return False
+
+    def decode(self):
+        return self.model.check([Call(*one) for one in pickle.loads(self.content)])  # noqa: S301 this process wrote it
+
+    def encode(self, columns, outputs):
+        return pickle.dumps(outputs)
+
+    def deliver(self, outcome):
+        if isinstance(outcome, Exception):
+            self.answer.set_exception(outcome)
+        else:
+            self.answer.set_result(outcome)
 
 
 class Direct:
@@ -256,14 +287,12 @@ class Direct:
         return self.decode(self.send(self.encode(tensors)).payload)
 
     def send(self, request):
-        model = self.service.model("tiny")
-
-        def answer():
-            tensors = [Call(*one) for one in pickle.loads(request)]  # noqa: S301 this process wrote it
-            return pickle.dumps(model.predict(model.check(tensors)))
-
+        asked = DirectRequest(self.service.model("tiny"), request)
+        self.service.ask(asked)
+        while self.service.answer_waiting():
+            pass
         try:
-            return Reply(Outcome.ANSWERED, 0, self.service.submit(answer).result())
+            return Reply(Outcome.ANSWERED, 0, asked.answer.result(60))
         except (RequestError, EOFError) as error:
             return Reply(Outcome.FAILED, self.REFUSED, str(error).encode())
         except Exception as error:
@@ -277,7 +306,7 @@ class Direct:
 def test_a_server_of_another_transport_is_asked_and_judged_alike(candidate, evidence, kind, failed):
     service = Service(lambda: kind(candidate, max_batch=MAX_BATCH), Budget(2**26))
     service.start(pytest.fail)
-    service.submit(lambda: None).result(60)
+    service.probe().result(60)
     batches = [{"x": ROWS[[*case.rows]].tolist()} for case in evidence.cases]
     observed = observe(Direct(service), batches=batches, pads={}, requests=40, concurrency=8)
     service.close()
@@ -329,7 +358,7 @@ def test_a_wrong_server_is_refused_by_the_check_that_is_meant_for_it(candidate, 
     assert any(words in fault for fault in faults.values()), faults
 
 
-@pytest.mark.parametrize("kind", [NeighbourWhenCrowded, WrongAfterMany])
+@pytest.mark.parametrize("kind", [NeighbourWhenCrowded, NeighbourWhenBatched, WrongAfterMany])
 def test_a_server_that_is_wrong_only_when_many_ask_is_refused(candidate, evidence, kind, impatient):
     faults = failed(candidate, evidence, kind)
     assert any(name.startswith("concurrent_") for name in faults)
