@@ -68,7 +68,7 @@ def _visit(specimen: FileSpecimen, scratch: Path, repository: str, until: str) -
     start, folder, clone = time.monotonic(), scratch / specimen.name, scratch / "clone"
     code, output = _run(clone, make(specimen, folder, repository), until)
     found, misses = judge(specimen, code, output, until)
-    misses += ["something in the file was run"] if any((path / WAS_RUN).exists() for path in (folder, clone)) else []
+    misses += ["something in the file was run"] if any([*folder.rglob(WAS_RUN), *clone.rglob(WAS_RUN)]) else []
     return Visit(specimen, found, misses, time.monotonic() - start)
 
 
