@@ -47,7 +47,7 @@ def export(params: Params) -> Report:
             task=params.data.task,
             code_sha256=sources.code_sha256(params.code),
             library_sha256=sources.library_sha256(),
-            classes=tuple(params.data.classes),
+            classes=tuple(params.data.class_names),
             max_batch=params.verify.max_batch,
             dimensions=dimensions,
             options={"onednn": False},

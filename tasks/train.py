@@ -51,10 +51,10 @@ def train(params: Params) -> Report:
     source = sources.of(params.train)
     layer = source.build(params)
     form = building.form(layer, params.model)
-    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.classes)
+    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.class_names)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    check = task.kind.check_output if splits["test"].labelled or params.data.classes else None
+    check = task.kind.check_output if splits["test"].labelled or params.data.class_names else None
     findings = check(_untrained_output(layer, splits, preprocess, params, form=form, task=task)) if check else []
 
     log = live_metrics()
@@ -96,7 +96,7 @@ def train(params: Params) -> Report:
         preprocess=preprocess,
         rows=parts,
         splits=splits,
-        classes=params.data.classes,
+        classes=params.data.class_names,
         reports=Path(params.paths.reports),
     )
     return Report(
@@ -142,7 +142,7 @@ def _untrained_output(
     labels = [split.labels for split in splits.values() if split.labelled]
     width = preprocess.width(batch) if task.kind.per_position else 0
     own_loss = params.train.loss is not None
-    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
+    return UntrainedOutput(name, list(first.shape), len(rows), params.data.class_names, labels, own_loss=own_loss, positions=width)
 
 
 def _refused(obtained: Obtained) -> Report:

@@ -5,7 +5,9 @@ What a value means and its default are in the module of its section. Reading a f
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
@@ -13,7 +15,7 @@ from pydantic import Field, model_validator
 from paddleship.config.sections.accept import Accept
 from paddleship.config.sections.benchmark import Benchmark
 from paddleship.config.sections.code import Code
-from paddleship.config.sections.data import Data
+from paddleship.config.sections.data import ClassFile, Data
 from paddleship.config.sections.drift import Drift
 from paddleship.config.sections.export import Export
 from paddleship.config.sections.graph_modes import GraphModes
@@ -83,6 +85,17 @@ class Params(Section):
         elif self.model.factory is not None or self.model.kwargs or self.model.absent:
             what = f"model.factory {self.model.factory!r}" if self.model.factory else "model.kwargs and model.absent"
             raise whole(f"train.source.exported is a whole model, so {what} must be left out: remove it, or take the weights by checkpoint")
+        return self
+
+    @model_validator(mode="after")
+    def _class_file_watched(self) -> Params:
+        if isinstance(self.data.classes, ClassFile):
+            file = Path(os.path.abspath(self.data.classes.file))
+            if not any(file.is_relative_to(os.path.abspath(folder)) for folder in (self.data.raw, self.code.watch)):
+                raise whole(
+                    f"data.classes.file {self.data.classes.file!r} is neither below data.raw ({self.data.raw!r}) nor below code.watch "
+                    f"({self.code.watch!r}): its changes would make no stage run again; move it to one of them"
+                )
         return self
 
     @model_validator(mode="after")

@@ -101,7 +101,7 @@ def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
         return judging.ServedCandidate(candidate.precision, task=params.data.task)
     made, rows = preprocess.build(candidate.preprocess, candidate.inputs), dataset.read(Path(params.paths.prepared), "test")
     positions = dataset.positions_of(made, rows, params.data)
-    return judging.ServedCandidate(candidate.precision, tuple(params.data.classes), params.data.task, positions)
+    return judging.ServedCandidate(candidate.precision, tuple(params.data.class_names), params.data.task, positions)
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:

@@ -64,7 +64,7 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
         "name": (candidate.name, name, "the folder that it lies in"),
         "model": (candidate.model, params.name, "params.yaml"),
         "task": (candidate.task, params.data.task, "data.task"),
-        "classes": (candidate.classes, tuple(params.data.classes), "data.classes"),
+        "classes": (candidate.classes, tuple(params.data.class_names), "data.classes"),
         "runtime": (candidate.runtime, kind.runtime, "its name"),
         "precision": (candidate.precision, kind.precision, "its name"),
         "inputs": (candidate.inputs, tuple(inputs), "the prepared data"),

@@ -174,7 +174,7 @@ def _lacks_label(row: Mapping[str, Any], data: Data) -> bool:
     if data.label is None:
         return False
     label = row.get(data.label)
-    return label is None or (isinstance(label, str) and not label.strip() and label not in data.classes)
+    return label is None or (isinstance(label, str) and not label.strip() and label not in data.class_names)
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:

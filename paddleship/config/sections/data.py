@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from paddleship.config.sections import class_file
 from paddleship.config.sections.section import Fraction, Section, require_once
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.task_kinds import registry
@@ -20,6 +23,23 @@ def _registered(task: str) -> str:
 
 
 _TASKS = "; ".join(f"{name}: {one.registration.labels}" for name, one in registry.ours().items())
+
+
+class ClassFile(Section):
+    file: str = Field(description="text file with the name of a class in each line, in the order of their ids")
+
+
+def _form(classes: Any) -> str | None:
+    """Which form the value has; None if it has neither."""
+    if isinstance(classes, list):
+        return "names"
+    return "file" if isinstance(classes, ClassFile) or (isinstance(classes, Mapping) and "file" in classes) else None
+
+
+Classes = Annotated[
+    Annotated[list[str], Tag("names")] | Annotated[ClassFile, Tag("file")],
+    Discriminator(_form, custom_error_type="classes", custom_error_message="must be a list of names, or {file: PATH}"),
+]
 
 
 class Data(Section):
@@ -41,7 +61,7 @@ class Data(Section):
         description="column of the answers; null: the rows have none, so nothing is trained or scored, and weights come from a file",
     )
     task: Annotated[str, AfterValidator(_registered)] = Field(description=f"{_TASKS}; or a kind of an installed package")
-    classes: list[str] = Field([], description="names of the classes in the order of their ids")
+    classes: Classes = Field([], description="names of the classes in the order of their ids, or {file: PATH} of a file with one a line")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")
     unusable_share: Annotated[float, Field(ge=0, le=1)] = Field(
@@ -56,6 +76,17 @@ class Data(Section):
         """The columns that a row must have."""
         return (*self.inputs, self.label) if self.label is not None else (*self.inputs,)
 
+    @property
+    def class_names(self) -> list[str]:
+        """The names of the classes, also where a file has them. Raises ParamsError."""
+        return class_file.read(self.classes.file) if isinstance(self.classes, ClassFile) else self.classes
+
+    def rooted(self, root: Path) -> Data:
+        """The section for a process whose working directory is not the checkout `root`."""
+        if not isinstance(self.classes, ClassFile):
+            return self
+        return self.model_copy(update={"classes": ClassFile(file=str(root / self.classes.file))})
+
     @model_validator(mode="after")
     def _rows_to_train_on(self) -> Data:
         if self.validation + self.test >= 1:
@@ -67,5 +98,6 @@ class Data(Section):
     @model_validator(mode="after")
     def _columns_once(self) -> Data:
         require_once(self.inputs, "inputs")
-        require_once(self.classes, "classes")
+        if isinstance(self.classes, list):
+            require_once(self.classes, "classes")
         return self
