@@ -5,7 +5,6 @@ What a value means and its default are in the module of its section. Reading a f
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.answer import Answer, stored
 from paddleship.config.sections.benchmark import Benchmark
 from paddleship.config.sections.code import Code
 from paddleship.config.sections.data import ClassFile, Data
@@ -32,6 +32,7 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.config.sections.train import ExportedFile, Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
+from paddleship.shipped.computing.answers import registry as answers
 from paddleship.shipped.computing.preprocess import registry
 from paddleship.shipped.computing.spec import batch_dimension
 from paddleship.shipped.computing.task_kinds import registry as task_kinds
@@ -51,6 +52,7 @@ class Params(Section):
     data: Data = Field(description="the data, and how it is read and split")
     preprocess: Preprocess = Field(Preprocess(), description="how a raw row becomes the model's inputs")
     model: Model = Field(description="your model and its inputs")
+    answer: Answer = Field("label", description="what a client gets for each row beside the outputs; label: the name of its class")
     train: Train = Field(Train(), description="the stage train")
     export: Export = Field(Export(), description="the stage export")
     optimize: Optimize = Field(Optimize(), description="the stage optimize")
@@ -90,12 +92,19 @@ class Params(Section):
     @model_validator(mode="after")
     def _class_file_watched(self) -> Params:
         if isinstance(self.data.classes, ClassFile):
-            file = Path(os.path.abspath(self.data.classes.file))
-            if not any(file.is_relative_to(os.path.abspath(folder)) for folder in (self.data.raw, self.code.watch)):
+            file = Path(self.data.classes.file).resolve()
+            if not any(file.is_relative_to(Path(folder).resolve()) for folder in (self.data.raw, self.code.watch)):
                 raise whole(
                     f"data.classes.file {self.data.classes.file!r} is neither below data.raw ({self.data.raw!r}) nor below code.watch "
                     f"({self.code.watch!r}): its changes would make no stage run again; move it to one of them"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _answer_of_the_task(self) -> Params:
+        kind = answers.of(settings) if (settings := stored(self.answer)) else None
+        if kind is not None and kind.tasks and self.data.task not in kind.tasks:
+            raise whole(f"answer.{kind.name} is for {', '.join(kind.tasks)} (data.task is {self.data.task}): use answer.own, or remove it")
         return self
 
     @model_validator(mode="after")

@@ -58,7 +58,7 @@ LINKS = {
         ("prepare",),
         params=("seed", "data.task", "data.classes", "model", "train", _FAIL_ON),
     ),
-    "export": Link("exported", ("prepare", "train"), params=("name", "export", _FAIL_ON), versions=True),
+    "export": Link("exported", ("prepare", "train"), params=("name", "answer", "export", _FAIL_ON), versions=True),
     "optimize": Link(
         "candidates",
         ("prepare", "train", "export"),

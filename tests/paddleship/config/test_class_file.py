@@ -54,7 +54,10 @@ def test_a_file_that_is_not_there_is_missed_when_it_is_read(base_params):
 @pytest.mark.parametrize(
     ("classes", "words"),
     [
-        ({"file": "elsewhere.txt"}, "'elsewhere.txt' is neither below data.raw .* nor below code.watch .*: its changes would make no stage"),
+        (
+            {"file": "elsewhere.txt"},
+            "'elsewhere.txt' is neither below data.raw .* nor below code.watch .*: its changes would make no stage",
+        ),
         ({"fil": "a"}, r"data.classes: must be a list of names, or \{file: PATH\}"),
         ("cat", r"data.classes: must be a list of names, or \{file: PATH\} \(got 'cat'\)"),
     ],
