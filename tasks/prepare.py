@@ -30,7 +30,7 @@ _FEW = 50  # held-out rows
 
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
-    watched.require(params, "data.reader")
+    watched.require(params, "data.reader", "data.functions")
     begun = chain.begin(params, "prepare")
     kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
     splits, counts = dataset.clean(dataset.read_raw(params.data, validator.text_columns), params.data, validator)

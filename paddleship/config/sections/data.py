@@ -6,18 +6,42 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
 from paddleship.config.sections import class_file
-from paddleship.config.sections.section import Fraction, Section, require_once
+from paddleship.config.sections.section import Fraction, Reference, Section, require_once
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.task_kinds import registry
+from paddleship.shipped.computing.task_kinds.registration import Decision, functions_of, with_functions
+
+_REFERENCE: TypeAdapter[str] = TypeAdapter(Reference)
 
 
-def _registered(task: str) -> str:
-    if task in registry.ours() or task in registry.found():  # entry points are not loaded without need
+def _named(task: Any) -> Any:
+    """The name of a task with the functions that a mapping names."""
+    if not isinstance(task, Mapping):
         return task
+    parts, known = {*map(str, task)}, [one.registration for one in registry.ours().values() if one.registration.functions]
+    for decision in known:
+        if parts <= decision.functions.keys() and {part for part, needed in decision.functions.items() if needed} <= parts:
+            references = {str(part): _REFERENCE.validate_python(value) for part, value in task.items()}
+            return with_functions(decision.name, references)
+    raise whole(f"must be the name of a task, or {' or '.join(map(_form_of, known))} (got {dict(task)!r})")
+
+
+def _form_of(decision: Decision) -> str:
+    parts = (f"{part}: module:function" for part in decision.functions)
+    optional = [part for part, needed in decision.functions.items() if not needed]
+    return f"{{{', '.join(parts)}}}, without {' or '.join(optional)} if there is none"
+
+
+def _registered(name: str) -> str:
+    task, functions = functions_of(name)
+    if not functions and task in registry.ours() and (decision := registry.get(task)).functions:
+        raise whole(f"{task} needs the functions of the task: write {_form_of(decision)} (got {task!r})")
+    if task in registry.ours() or task in registry.found():  # entry points are not loaded without need
+        return name
     names = [repr(name) for name in registry.found()]
     raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": f"{', '.join(names[:-1])} or {names[-1]}"})
 
@@ -60,7 +84,9 @@ class Data(Section):
         "label",
         description="column of the answers; null: the rows have none, so nothing is trained or scored, and weights come from a file",
     )
-    task: Annotated[str, AfterValidator(_registered)] = Field(description=f"{_TASKS}; or a kind of an installed package")
+    task: Annotated[str, BeforeValidator(_named), AfterValidator(_registered)] = Field(
+        description=f"{_TASKS}; or a kind of an installed package"
+    )
     classes: Classes = Field([], description="names of the classes in the order of their ids, or {file: PATH} of a file with one a line")
     validation: Fraction = Field(0.1, description="share of the rows that chooses the best epoch")
     test: Fraction = Field(0.1, description="share of the rows that the score is measured on")
@@ -75,6 +101,11 @@ class Data(Section):
     def columns(self) -> tuple[str, ...]:
         """The columns that a row must have."""
         return (*self.inputs, self.label) if self.label is not None else (*self.inputs,)
+
+    @property
+    def functions(self) -> dict[str, str]:
+        """The functions of the user that `task` names, by what they are."""
+        return functions_of(self.task)[1]
 
     @property
     def class_names(self) -> list[str]:
