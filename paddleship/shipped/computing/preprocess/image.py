@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _FOLLOWS = ("height", "longer")  # ways to resize in which a dynamic size follow
 class Picture(InputEncoder):
     """The bytes of a JPEG, PNG, WebP, BMP or GIF file to an input [batch, channels, height, width], [batch, height, width, channels], or
     [batch, height, width] of gray."""
+
+    pictorial: ClassVar[bool] = True
 
     resize: Literal["shorter", "exact", "fit", "height", "longer", "none"] = param(
         "how the picture gets the input's size; shorter: its shorter side becomes resize_to, then the centre is cropped; exact: width and "
@@ -123,7 +125,12 @@ class Picture(InputEncoder):
         return Dimension(str(self.spec.shape[axis + 1]), least, self._longest, self.multiple_of)
 
     def encode(self, value: Any) -> Array:
-        picture = self._decoded(value).convert(self._mode)
+        return self._encoded(self._decoded(value).convert(self._mode))
+
+    def changed(self, value: Any, change: Callable[[Any], Any]) -> Array:
+        return self._encoded(change(self._decoded(value).convert(self._mode)).convert(self._mode))
+
+    def _encoded(self, picture: Pillow.Image) -> Array:
         pixels = np.asarray(self._sized(picture))
         pixels = pixels[..., None] if pixels.ndim == 2 else pixels[..., ::-1] if self.color == "bgr" else pixels
         channels = [table[pixels[..., index]] for index, table in enumerate(self._table)]
