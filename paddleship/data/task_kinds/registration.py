@@ -27,7 +27,8 @@ class Labels:
 
     `reader(column, classes)` makes the reader; if the task decides each position, a label is an array with an entry for each character or
     step of the row as it was read. Where rows are `padded`, labels are arrays, and shorter ones are padded with `positions.PADDING`.
-    `contradict`: equal rows with different labels contradict each other, and are dropped.
+    `empty`: a text without characters is a label, and not a missing one. `contradict`: equal rows with different labels contradict each
+    other, and are dropped.
     `require(labels, classes)` raises DataError if the training rows cannot be learned from. `findings(parts, classes)` are warnings about
     the labels of the parts, by name of the part, `facts(labels, classes)` what the report says of the training rows. `plotted(labels)`
     are the numbers of their histogram.
@@ -36,6 +37,7 @@ class Labels:
     reader: Callable[[str, list[str]], LabelReader]
     dtype: type[np.generic] | None
     contradict: bool = False
+    empty: bool = False
     require: Callable[[Array, Sequence[str]], None] = lambda _labels, _classes: None
     findings: Callable[[Mapping[str, Array], Sequence[str]], list[Finding]] = lambda _parts, _classes: []
     facts: Callable[[Array, Sequence[str]], dict[str, Any]] = lambda _labels, _classes: {}
