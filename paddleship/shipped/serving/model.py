@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -100,7 +99,7 @@ class ServedModel:
             decided = self._answering.decided(first) if self._answering else first
             added["label"] = self.candidate.label_rows(decided, lambda: self._preprocess.positions(columns))
         if self._answering and all(np.isfinite(array).all() for array in outputs.values()):
-            added[answers.NAME] = [json.dumps(answer, ensure_ascii=False) for answer in self._answering.rows(outputs)]
+            added[answers.NAME] = self._answering.texts(outputs)
         return added
 
     def _run(self, batch: Batch) -> Arrays:

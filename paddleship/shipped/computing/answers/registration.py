@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ class Answering:
 
     rows: Callable[[Arrays], list[Any]]
     decided: Callable[[Array], Array] = _as_it_is
+
+    def texts(self, outputs: Arrays) -> list[str]:
+        """The JSON of each row, as a server answers it."""
+        return [json.dumps(row, ensure_ascii=False) for row in self.rows(outputs)]
 
 
 @dataclass(frozen=True)

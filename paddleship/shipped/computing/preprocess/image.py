@@ -283,9 +283,10 @@ class Picture(InputEncoder):
         """Raises RequestError if what Pillow computes on the way, which has the new width and the old height, is too large."""
         from PIL import Image
 
-        if size[0] * max(size[1], picture.height) > _MOST_RESIZED:
-            sides = f"{picture.width:,} × {picture.height:,}"
-            raise RequestError(f"input {self.column!r} is {sides} pixels, which is too long to be resized", "crop it first")
+        if (pixels := size[0] * max(size[1], picture.height)) > _MOST_RESIZED:
+            sides, wanted = (f"{width:,} × {height:,}" for width, height in (picture.size, size))
+            needs = f"which needs {pixels:,} pixels to be resized to {wanted}, and the limit is {_MOST_RESIZED:,}"
+            raise RequestError(f"input {self.column!r} is {sides} pixels, {needs}", "crop it first")
         return picture if size == picture.size else picture.resize(size, Image.Resampling[self.interpolation.upper()])
 
     def _cropped(self, picture: Pillow.Image, size: tuple[int, int]) -> Pillow.Image:
