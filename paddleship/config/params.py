@@ -35,7 +35,7 @@ from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.answers import registry as answers
 from paddleship.shipped.computing.preprocess import registry
 from paddleship.shipped.computing.spec import batch_dimension
-from paddleship.shipped.computing.task_kinds import registry as task_kinds
+from paddleship.shipped.computing.task_kinds import registry as decisions
 
 
 class Params(Section):
@@ -103,9 +103,10 @@ class Params(Section):
     @model_validator(mode="after")
     def _answer_of_the_task(self) -> Params:
         kind = answers.of(settings) if (settings := stored(self.answer)) else None
-        if kind is not None and kind.tasks and self.data.task not in kind.tasks:
-            raise whole(f"answer.{kind.name} is for {', '.join(kind.tasks)} (data.task is {self.data.task}): use answer.own, or remove it")
-        return self
+        if kind is None or kind.any_task or kind.name in decisions.get(self.data.task).scored:
+            return self
+        tasks = ", ".join(name for name, one in decisions.ours().items() if kind.name in one.registration.scored)
+        raise whole(f"answer.{kind.name} is for {tasks} (data.task is {self.data.task}): use answer.own, or remove it")
 
     @model_validator(mode="after")
     def _batch_first(self) -> Params:
@@ -128,7 +129,7 @@ class Params(Section):
             return self
         source = self.train.source
         needing = {
-            "data.task": (self.data.task if task_kinds.get(self.data.task).per_position else None, "choose another task"),
+            "data.task": (self.data.task if decisions.get(self.data.task).per_position else None, "choose another task"),
             "train.source": (source if source == "loop" else getattr(source, "own", None), "take weights from a file"),
             "train.min_score": (self.train.min_score, "set it to null"),
             "verify.training": (self.verify.training or None, "set it to false"),

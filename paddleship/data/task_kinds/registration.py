@@ -168,7 +168,7 @@ class TaskKind:
         """The labels of rows as they are stored, as one array."""
         if not self.decision.padded:
             return np.asarray(labels, self.labels.dtype)
-        return positions.stack(labels, self.labels.dtype, pad=positions.PADDING)
+        return positions.stack(labels, self.labels.dtype or np.int64, pad=positions.PADDING)
 
     def batched(self, labels: Array, width: Callable[[], int]) -> Array:
         """The labels of a batch, padded as its rows are; `width` returns the number of their positions."""

@@ -46,4 +46,4 @@ def _thresholds(above: float | Mapping[str, float], names: tuple[str, ...]) -> l
     return [above.get(name, _UNNAMED) for name in names]
 
 
-ANSWER = AnswerKind("above", _make, tasks=("multilabel",))
+ANSWER = AnswerKind("above", _make)

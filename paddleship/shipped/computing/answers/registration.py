@@ -35,7 +35,7 @@ class Answering:
 
 @dataclass(frozen=True)
 class AnswerKind:
-    """A kind of answer. `name` is its key in the params, `tasks` are the values of data.task that it is for; empty: all.
+    """A kind of answer. `name` is its key in the params. It is for `any_task`, or for those whose decision lists it in `scored`.
 
     `make(settings, candidate, folder)` makes the answers of the candidate in a folder; `settings` are the params. Raises CandidateError.
     `own_code`: a copy of the user's code goes into the folder.
@@ -43,5 +43,5 @@ class AnswerKind:
 
     name: str
     make: Callable[[Mapping[str, Any], Candidate, Path], Answering]
-    tasks: tuple[str, ...] = ()
+    any_task: bool = False
     own_code: bool = False

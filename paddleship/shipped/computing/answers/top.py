@@ -32,4 +32,4 @@ def _make(settings: Mapping[str, Any], candidate: Candidate, _folder: Path) -> A
     return Answering(rows)
 
 
-ANSWER = AnswerKind("top", _make, tasks=("classification",))
+ANSWER = AnswerKind("top", _make)

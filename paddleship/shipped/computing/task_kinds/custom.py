@@ -6,6 +6,6 @@ from paddleship.shipped.computing.task_kinds.registration import Decision
 
 DECISION = Decision(
     "custom",
-    labels="whatever {metric: module:function, decision: …, loss: …} read",
+    labels="what the functions read that {metric: module:function, …} names in its place",
     functions={"metric": True, "decision": False, "loss": False},
 )

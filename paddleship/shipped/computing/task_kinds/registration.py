@@ -41,7 +41,8 @@ class Decision:
     `per_position`: each position of a row has a decision, such as a tag for each character, along the second axis. Rows are padded there,
     so `names(decisions, classes, positions)` also gets the positions of each row.
 
-    `functions` are those of the user that data.task then names in place of the task, as a mapping, and whether each is needed.
+    `scored` are the kinds of answers that read its scores (paddleship.shipped.computing.answers). `functions` are those of the user that
+    data.task then names in place of the task, as a mapping, and whether each is needed.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Decision:
     steps: bool = False
     beside: int = 0
     per_position: bool = False
+    scored: tuple[str, ...] = ()
     functions: Mapping[str, bool] = field(default_factory=dict)
 
     @property
