@@ -92,8 +92,8 @@ class Params(Section):
     @model_validator(mode="after")
     def _class_file_watched(self) -> Params:
         if isinstance(self.data.classes, ClassFile):
-            file = Path(self.data.classes.file).resolve()
-            if not any(file.is_relative_to(Path(folder).resolve()) for folder in (self.data.raw, self.code.watch)):
+            file = Path(self.data.classes.file).absolute()  # not resolved: DVC may make links into its cache
+            if not any(file.is_relative_to(Path(folder).absolute()) for folder in (self.data.raw, self.code.watch)):
                 raise whole(
                     f"data.classes.file {self.data.classes.file!r} is neither below data.raw ({self.data.raw!r}) nor below code.watch "
                     f"({self.code.watch!r}): its changes would make no stage run again; move it to one of them"
