@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import PaddleshipError
-from paddleship.shipped.computing import preprocess, runtimes
+from paddleship.shipped.computing import answers, preprocess, runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import explain
@@ -44,7 +44,9 @@ class ServedModel:
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
         self.requests = self._preprocess.requests
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
-        self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self.candidate.labels else []))
+        self._answering = answers.load(folder, self.candidate)
+        added = [*(["label"] if self.candidate.labels else []), *([answers.NAME] if self._answering else [])]
+        self.outputs = (*self.candidate.outputs, *(TensorSpec(name, "str", ("batch",)) for name in added))
         self.limits = Limits(
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
             memory_bytes=memory_bytes or available_memory(),
@@ -80,14 +82,25 @@ class ServedModel:
         return self._preprocess.cuts(columns)
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
-        """Map columns to outputs by name; with class names, `label` has the name of each row's decision. Raises RequestError."""
+        """Map columns to outputs by name. Raises RequestError.
+
+        With class names, `label` has the name of each row's decision; with params.answer, `answer` has the JSON of each row's answer.
+        """
         examples = self._preprocess.encode(columns)
-        outputs: dict[str, Any] = self._run(self._preprocess.collate(examples))
+        outputs = self._run(self._preprocess.collate(examples))
         if self._sample is not None:
             self._sample.offer(examples, columns)
+        return outputs | self._added(outputs, columns)
+
+    def _added(self, outputs: Arrays, columns: Mapping[str, Any]) -> dict[str, list[str]]:
+        """The label and the answer of each row; no answer where an output is not finite, which no transport sends."""
+        first, added = next(iter(outputs.values())), dict[str, list[str]]()
         if self.candidate.labels:
-            outputs["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
-        return outputs
+            decided = self._answering.decided(first) if self._answering else first
+            added["label"] = self.candidate.label_rows(decided, lambda: self._preprocess.positions(columns))
+        if self._answering and all(np.isfinite(array).all() for array in outputs.values()):
+            added[answers.NAME] = self._answering.texts(outputs)
+        return added
 
     def _run(self, batch: Batch) -> Arrays:
         """The runtime's answer. Raises RefusedByModel if it rejects this batch and still answers a known batch as before."""
