@@ -62,7 +62,7 @@ test: setup ## run the test suite; starts a Docker engine if there is none: [LON
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(if $(LONG),--long) $(TESTS)
 
-zoo: setup ## run the doctor on models with known traps and on real ones: [SHORT=1] [NAMES='traps Gated']
+zoo: setup ## run the doctor on models with known traps and on real ones, and files of weights to their image: [SHORT=1] [NAMES='traps Gated files']
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.zoo $(NAMES)
 
 compare-graph-modes: setup ## benchmark eager and static graphs of Paddle and PyTorch on this machine: [FULL=1] [TORCH_SITE=folder]

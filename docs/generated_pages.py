@@ -40,12 +40,13 @@ def _sections(path: str, model: type[BaseModel], values: Any) -> Iterator[str]:
     rows = []
     nested = []
     for name, field in model.model_fields.items():
-        section = _section(field.annotation)
+        forms = _forms(field.annotation)
         value = values.get(name, _ABSENT) if isinstance(values, dict) else _ABSENT
-        if section is None or path:
+        if forms != [field.annotation] or path:
             rows.append(_row(name, field, value, path))
-        if section is not None:
-            nested.append((f"{path}.{name}" if path else name, section, value))
+        for section in forms:
+            place = f"{path}.{name}" if path else name
+            nested.append((place if len(forms) == 1 else f"{place}, if it has {next(iter(section.model_fields))}", section, value))
     if rows:
         heading = f"## {path}" if path else "## At the top level"
         yield "\n".join([heading, "", "| key | type | default | in `params.yaml` | meaning |", "|---|---|---|---|---|", *rows])
@@ -73,11 +74,11 @@ def _row(name: str, field: FieldInfo, value: Any, path: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _section(annotation: Any) -> type[BaseModel] | None:
-    """The section that an annotation holds: itself, or in a list, a dict or an optional value."""
+def _forms(annotation: Any) -> list[type[BaseModel]]:
+    """The sections that an annotation holds: itself, or in a list, a dict or an optional value; or several forms of one."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for part in get_args(annotation) if (found := _section(part))), None)
+        return [annotation]
+    return [found for part in get_args(annotation) for found in _forms(part)]
 
 
 def _type(annotation: Any) -> str:
@@ -94,7 +95,7 @@ def _type(annotation: Any) -> str:
     elif parts:  # Annotated
         text = _type(parts[0]) + _limits(parts[1:])
     else:
-        text = "section" if _section(annotation) else _TYPES[annotation]
+        text = "section" if _forms(annotation) else _TYPES[annotation]
     return text
 
 

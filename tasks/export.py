@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 
+from paddleship.config import watched
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.params import Params
+from paddleship.config.sections import answer
 from paddleship.conversion import exporting, shape_buckets
 from paddleship.custody import chain, libraries, sources
 from paddleship.data import dataset, profile
@@ -24,6 +26,7 @@ from paddleship.stage.frame import main
 
 def export(params: Params) -> Report:
     """Convert the trained model with `to_static` (full graph, dynamic dimensions) and save it as the first candidate."""
+    watched.require(params, "answer.own")
     prepared, folder = Path(params.paths.prepared), Path(params.paths.exported)
     begun = chain.begin(params, "export", versions=libraries.versions())
     preprocess, config, specs = dataset.read_preprocess(prepared)
@@ -47,7 +50,8 @@ def export(params: Params) -> Report:
             task=params.data.task,
             code_sha256=sources.code_sha256(params.code),
             library_sha256=sources.library_sha256(),
-            classes=tuple(params.data.classes),
+            classes=tuple(params.data.class_names),
+            answer=answer.stored(params.answer),
             max_batch=params.verify.max_batch,
             dimensions=dimensions,
             options={"onednn": False},

@@ -30,7 +30,7 @@ _FEW = 50  # held-out rows
 
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
-    watched.require(params, "data.reader")
+    watched.require(params, "data.reader", "data.functions")
     begun = chain.begin(params, "prepare")
     kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
     splits, counts = dataset.clean(dataset.read_raw(params.data, validator.text_columns), params.data, validator)
@@ -43,7 +43,7 @@ def prepare(params: Params) -> Report:
         examples = {split: dataset.encode(preprocess, rows) for split, rows in written.items()}
         labels = {split: rows.labels for split, rows in written.items() if rows.labelled}
         if labels:
-            kind.labels.require(labels["train"], params.data.classes)
+            kind.labels.require(labels["train"], params.data.class_names)
         profile.write(profile.make(Features(specs, config), examples["train"], written["train"].columns), beside)
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
@@ -66,7 +66,7 @@ def prepare(params: Params) -> Report:
     if labels:
         plotted = kind.labels.plotted(labels["train"])
         shown.append(charts.histogram(plotted, reports, "prepare/labels.png", title="Labels of training rows", unit=str(params.data.label)))
-        facts |= kind.labels.facts(labels["train"], params.data.classes)
+        facts |= kind.labels.facts(labels["train"], params.data.class_names)
     if len(set(lengths)) > 1:
         shown.append(charts.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
     notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
@@ -85,7 +85,7 @@ def prepare(params: Params) -> Report:
         },
         verdict=Verdict(checks=checks(contents)),
         findings=counts.findings(params.data.unusable_share)
-        + (kind.labels.findings(labels, params.data.classes) if labels else [])
+        + (kind.labels.findings(labels, params.data.class_names) if labels else [])
         + near.findings(params.data.near_repeat_share)
         + _few(written),
         facts=facts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
 from paddleship.data.task_kinds.registration import UntrainedOutput
-from paddleship.model import building, device, recorded_answers, sources, training
+from paddleship.model import augmentation, building, device, recorded_answers, sources, training
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.model.weight_source import Obtained, Setup
 from paddleship.numerics import differences
@@ -41,20 +42,23 @@ def train(params: Params) -> Report:
     """Train the eager model, or import its weights, and save them as safetensors."""
     import paddle
 
-    watched.require(params, "model.factory", "train.loss", "train.source.own")
+    watched.require(params, "model.factory", "train.loss", "train.source.own", "train.augment")
     begun = chain.begin(params, "train")
     trained_on = device.use(params.train)
     paddle.seed(params.seed)
     preprocess, _, _ = dataset.read_preprocess(Path(params.paths.prepared))
     parts = {name: dataset.read(Path(params.paths.prepared), name) for name in dataset.SPLITS}
     splits = {name: training.Split(dataset.encode(preprocess, rows), rows.labels) for name, rows in parts.items()}
+    if params.train.augment is not None:
+        changed = augmentation.by_epoch(params.train.augment, preprocess, parts["train"].columns, seed=params.seed)
+        splits["train"] = replace(splits["train"], by_epoch=changed)
     source = sources.of(params.train)
     layer = source.build(params)
     form = building.form(layer, params.model)
-    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.classes)
+    task = training.make_task(params.data.task, params.train, labels=splits["train"].labels, classes=params.data.class_names)
     print(f"{type(layer).__name__}: {sum(parameter.size for parameter in layer.parameters()):,} parameters, {len(parts['train']):,} rows")
 
-    check = task.kind.check_output if splits["test"].labelled or params.data.classes else None
+    check = task.kind.check_output if splits["test"].labelled or params.data.class_names else None
     findings = check(_untrained_output(layer, splits, preprocess, params, form=form, task=task)) if check else []
 
     log = live_metrics()
@@ -96,7 +100,7 @@ def train(params: Params) -> Report:
         preprocess=preprocess,
         rows=parts,
         splits=splits,
-        classes=params.data.classes,
+        classes=params.data.class_names,
         reports=Path(params.paths.reports),
     )
     return Report(
@@ -142,7 +146,7 @@ def _untrained_output(
     labels = [split.labels for split in splits.values() if split.labelled]
     width = preprocess.width(batch) if task.kind.per_position else 0
     own_loss = params.train.loss is not None
-    return UntrainedOutput(name, list(first.shape), len(rows), params.data.classes, labels, own_loss=own_loss, positions=width)
+    return UntrainedOutput(name, list(first.shape), len(rows), params.data.class_names, labels, own_loss=own_loss, positions=width)
 
 
 def _refused(obtained: Obtained) -> Report:

@@ -21,6 +21,7 @@ from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, invariance, proving, rescoring, training_parity
+from paddleship.proof.answer_flips import Answer
 from paddleship.proof.cases import id_cases, inputs, limits, regression_cases
 from paddleship.proof.cases.searching import Search
 from paddleship.proof.hidden_influences import influences
@@ -30,6 +31,7 @@ from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
+from paddleship.shipped.computing import answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Batch, Preprocess
@@ -60,7 +62,8 @@ def verify(params: Params) -> Report:
     cases = [*real, *inputs.edges(specs, batches), *id_cases.walk(specs, batches, max_batch=max_batch)]
     cases += regression_cases.beyond(known, cases)
 
-    Candidate.load(Path(params.paths.exported), stage="export")
+    program = Candidate.load(Path(params.paths.exported), stage="export")
+    made = answers.load(Path(params.paths.exported), program)
     folder = Path(params.paths.candidates)
     entries = {name: _entry(folder / name, params, config, specs) for name in catalogue.chosen(params.optimize.candidates)}
     models_under_test: dict[str, answering.ModelUnderTest] = {
@@ -76,6 +79,7 @@ def verify(params: Params) -> Report:
         task=params.data.task,
         labels=rows.labels,
         compared_weights=compared_weights,
+        answer=Answer(program.answer, made) if made is not None else None,
         search=Search(specs, Path(params.paths.exported), further, real=True, seed=params.seed),
     )
     print("scoring eager on the rows that train scored")

@@ -5,6 +5,7 @@ places that make a Check no row has made refuse.
 """
 
 import ast
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ from paddleship.model.exported_file import source
 from paddleship.model.training import History
 from paddleship.promotion import answers, latency, score_comparison
 from paddleship.promotion.ledger import Shipped
-from paddleship.proof import evidence, id_sweep, invariance_checks, parity, proving, rescoring, training_parity
+from paddleship.proof import answer_flips, evidence, id_sweep, invariance_checks, parity, proving, rescoring, training_parity
 from paddleship.proof.cases.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.rescoring import Answered, Rescored
@@ -46,6 +47,7 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.rollout import promotion_gate, rollout_steps
+from paddleship.shipped.computing.answers.registration import Answering
 from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.statistics import estimates
 from paddleship.statistics.estimates import Interval
@@ -89,12 +91,29 @@ def unlabelled():
     return known(task=None, labels=np.zeros(0))
 
 
-def served(classes=(), **changes):
+SAYS = Answering(lambda outputs: [{"class": CLASSES[index]} for index in outputs["scores"].argmax(-1)])
+
+
+def answered(scores):
+    """The judgement on the answers of an int8 candidate with these scores."""
+    judgement = parity.judge(known(), given(scores=scores), limits=Verify(), precision="int8")
+    return answer_flips.hold(judgement, known(), given(scores=scores), SAYS, limits=Verify(), precision="int8").checks
+
+
+def said(name):
+    """What a server answers that names this class, or the right one."""
+    texts = [[json.dumps({"class": name} if name else answer) for answer in SAYS.rows(one)] for one in given()]
+    answers = [{**one, "answer": np.array(text, object)} for one, text in zip(given(), texts, strict=True)]
+    return {"answers": answers, "concurrent_answers": {0: [answers[0]]}}
+
+
+def served(classes=(), answering=None, **changes):
     """What `accept` makes of a server that differs from a right one."""
     answers = [{**one, "label": np.array([CLASSES[row.argmax()] for row in one["scores"]], object)} for one in given()]
     idle = LoadResult((1.0,), 1.0, (), ())
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {}, "http")
-    checks, _ = judging.checks(replace(right, **changes), known(), judging.ServedCandidate("float32", classes, "classification"), Verify())
+    shipped = judging.ServedCandidate("float32", classes, "classification", (), answering)
+    checks, _ = judging.checks(replace(right, **changes), known(), shipped, Verify())
     return checks
 
 
@@ -269,6 +288,7 @@ GATES = {
     "noise_ratio": (lambda: judged(place=TABLES["place"] + np.eye(ROWS, 3)), judged),
     "typical_ratio": (lambda: judged(place=TABLES["place"] * (1 + 1e-6)), judged),
     "flip_rate_high": (lambda: judged("int8", scores=SCORES[:, ::-1]), lambda: judged("int8")),
+    "answer_flip_rate_high": (lambda: answered(SCORES[:, ::-1]), lambda: answered(SCORES * 0.9)),
     "metric_drop_high": (lambda: judged("int8", scores=SCORES[:, ::-1]), lambda: judged("int8")),
     "decisions": (lambda: judged("int8", known=unlabelled), lambda: judged("int8")),
     "decided_slope": (lambda: judged("int8", scores=SCORES / 2), lambda: judged("int8")),
@@ -326,6 +346,7 @@ GATES = {
     "flip_rate": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
     "metric_drop": (lambda: of_some_rows(scores=SCORES[:, ::-1]), of_some_rows),
     "labels": (lambda: served(classes=CLASSES[::-1]), lambda: served(classes=CLASSES)),
+    "served_answers": (lambda: served(answering=SAYS, **said("no")), lambda: served(answering=SAYS, **said(None))),
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),

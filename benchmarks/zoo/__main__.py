@@ -1,7 +1,7 @@
-"""`make zoo`: examine the specimens, two at a time, and compare the findings with the expected ones.
+"""`make zoo`: examine models, two at a time, run files to their image or error, and compare what came of them with the expectations.
 
 Prints a table and, as the last line, the counts as JSON; exits 3 if an expectation is missed. `SHORT=1` is the form for CI. Names of
-specimens or modules select some: `python -m benchmarks.zoo traps Gated`.
+specimens, of modules, or `files` select some: `python -m benchmarks.zoo traps Gated`.
 """
 
 from __future__ import annotations
@@ -28,23 +28,28 @@ _AT_ONCE = 2
 def main() -> None:
     silence_paddle()
     from benchmarks.zoo import catalogue
+    from benchmarks.zoo.files import catalogue as file_catalogue
+    from benchmarks.zoo.files import visiting
 
+    short, start = bool(os.environ.get("SHORT")), time.monotonic()
+    names, files = file_catalogue.split(sys.argv[1:], short=short)
     try:
-        chosen = catalogue.choose(sys.argv[1:], short=bool(os.environ.get("SHORT")))
+        models = catalogue.choose(names, short=short) if names is not None else []
     except ValueError as error:
         sys.exit(f"error: {error}")
-    start = time.monotonic()
     with redirect_stdout(sys.stderr):  # progress lines of the examinations
-        seen = visit(chosen)
-    print(table(seen))
-    missed = [observation.specimen.name for observation in seen if not observation]
+        seen = visit(models)
+        ended = visiting.visit(files, until="train" if short else "accept")
+    print("\n".join([*([table(seen)] if seen else []), *([visiting.table(ended)] if ended else [])]))
+    missed = [observation.specimen.name for observation in (*seen, *ended) if not observation]
     figures = {
         "specimens": len(seen),
-        "met": len(seen) - len(missed),
+        "files": len(ended),
+        "met": len(seen) + len(ended) - len(missed),
         "missed": len(missed),
         "goal_missed": 0,
         "missed_names": " ".join(missed),
-        "specimen_max_s": round(max(observation.seconds for observation in seen), 1),
+        "specimen_max_s": round(max(observation.seconds for observation in (*seen, *ended)), 1),
         "total_s": round(time.monotonic() - start, 1),
         "host": host.fingerprint(),
     }

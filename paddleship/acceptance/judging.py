@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,26 +15,31 @@ from paddleship.acceptance.transport import Outputs
 from paddleship.config.sections.verify import Verify
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
-from paddleship.proof import parity
+from paddleship.numerics import differences
+from paddleship.proof import answer_flips, parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
+from paddleship.shipped.computing import answers as answer_kinds
+from paddleship.shipped.computing.answers.registration import Answering
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.shipped.computing.task_kinds.registration import Positions
 
 _LABEL = "label"
+_ADDED = (_LABEL, answer_kinds.NAME)
 
 
 @dataclass(frozen=True)
 class ServedCandidate:
     """The precision of the shipped candidate, and if it returns labels, the declared class names and the task that decides them.
 
-    `positions` are those of each row by its number, if the task decides each of them.
+    `positions` are those of each row by its number, if the task decides each of them. `answering` makes the answers of params.answer.
     """
 
     precision: str
     classes: tuple[str, ...] = ()
     task: str = ""
     positions: Sequence[Positions] = ()
+    answering: Answering | None = None
 
 
 def checks(
@@ -77,6 +83,9 @@ def checks(
     if served.classes and _LABEL not in evidence.reference[0]:
         wrong = [fault for answers in answer_sets for fault in label_faults(answers, evidence, served, settings)]
         made.append(_none("labels", wrong, advice="the label is not the class of eager's highest score: "))
+    if served.answering is not None:
+        wrong = [fault for given in answer_sets for fault in answer_faults(given, evidence, served, served.answering, settings)]
+        made.append(_none("served_answers", wrong, advice="the answer is not what params.answer makes of the outputs: "))
     found = [*judgements[0].findings, *(concurrent.findings if concurrent is not None else [])]
     return made, replace(judgements[0], findings=found)
 
@@ -105,18 +114,46 @@ def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedC
     """
     kind = task_kinds.get(served.task)
     first = next(iter(evidence.reference[0]))
-    tie = 2 * settings.noise_limit * evidence.noise[ROWS][first].largest if served.precision == "float32" else np.inf
+    tie = _tie(evidence, first, served, settings)
+    decided = served.answering.decided if served.answering is not None else np.asarray
     faults = []
     for case, reference, answer in zip(evidence.cases, evidence.reference, answers, strict=True):
         if _LABEL not in answer:
             faults.append(f"{case.name}: no label")
             continue
-        rows = zip(reference[first], answer[first], answer[_LABEL].ravel(), strict=True)
+        rows = zip(decided(reference[first]), decided(answer[first]), answer[_LABEL].ravel(), strict=True)
         for row, (eager, scores, label) in enumerate(rows):
             positions = served.positions[case.rows[row]] if kind.per_position else ()
             if fault := _misnamed(kind, eager, scores, str(label), served.classes, tie, positions):
                 faults.append(f"{case.name}, row {row}: {fault}")
     return faults
+
+
+def _tie(evidence: Evidence, output: str, served: ServedCandidate, settings: Verify) -> float:
+    """How far two decisions of one output may be apart within the noise that eager and the candidate have; any for a lower precision."""
+    return 2 * settings.noise_limit * evidence.noise[ROWS][output].largest if served.precision == "float32" else np.inf
+
+
+def answer_faults(
+    served_outputs: Sequence[Outputs], evidence: Evidence, served: ServedCandidate, answering: Answering, settings: Verify
+) -> list[str]:
+    """Rows whose answer is not that of the outputs beside it, or not eager's although the outputs differ by more than its noise."""
+    faults = []
+    for case, reference, outputs in zip(evidence.cases, evidence.reference, served_outputs, strict=True):
+        if answer_kinds.NAME not in outputs:
+            faults.append(f"{case.name}: no answer")
+            continue
+        beside = _scores(outputs, evidence)
+        ties = all(_distance(beside[name], reference[name]) <= _tie(evidence, name, served, settings) for name in reference)
+        triples = zip(outputs[answer_kinds.NAME].ravel(), answering.rows(beside), answering.rows(reference), strict=True)
+        for row, (text, own, eager) in enumerate(triples):
+            if not answer_flips.same(json.loads(str(text)), own) or not (ties or answer_flips.decided(own) == answer_flips.decided(eager)):
+                faults.append(f"{case.name}, row {row}: {str(text)[:200]} instead of {json.dumps(eager)[:200]}")
+    return faults
+
+
+def _distance(one: Any, other: Any) -> float:
+    return float(differences.elementwise_distance(one, other).max(initial=0))
 
 
 def _misnamed(kind: TaskKind, eager: Any, scores: Any, label: str, classes: Sequence[str], tie: float, positions: Positions) -> str:
@@ -143,8 +180,8 @@ def _concurrent_sets(observed: Observed) -> list[list[Outputs]]:
 
 
 def _scores(answer: Outputs, evidence: Evidence) -> Arrays:
-    """The answer without the labels that the server adds."""
-    return {name: array for name, array in answer.items() if name != _LABEL or _LABEL in evidence.reference[0]}
+    """The answer without what the server adds."""
+    return {name: array for name, array in answer.items() if name not in _ADDED or name in evidence.reference[0]}
 
 
 def _proven_batches(observed: Observed, evidence: Evidence) -> Check:

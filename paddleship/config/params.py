@@ -6,14 +6,16 @@ What a value means and its default are in the module of its section. Reading a f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
 from paddleship.config.sections.accept import Accept
+from paddleship.config.sections.answer import Answer, stored
 from paddleship.config.sections.benchmark import Benchmark
 from paddleship.config.sections.code import Code
-from paddleship.config.sections.data import Data
+from paddleship.config.sections.data import ClassFile, Data
 from paddleship.config.sections.drift import Drift
 from paddleship.config.sections.export import Export
 from paddleship.config.sections.graph_modes import GraphModes
@@ -30,9 +32,10 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.config.sections.train import ExportedFile, Train
 from paddleship.config.sections.verify import Verify
 from paddleship.config.validation_errors import whole, written_as
+from paddleship.shipped.computing.answers import registry as answers
 from paddleship.shipped.computing.preprocess import registry
 from paddleship.shipped.computing.spec import batch_dimension
-from paddleship.shipped.computing.task_kinds import registry as task_kinds
+from paddleship.shipped.computing.task_kinds import registry as decisions
 
 
 class Params(Section):
@@ -49,6 +52,7 @@ class Params(Section):
     data: Data = Field(description="the data, and how it is read and split")
     preprocess: Preprocess = Field(Preprocess(), description="how a raw row becomes the model's inputs")
     model: Model = Field(description="your model and its inputs")
+    answer: Answer = Field("label", description="what a client gets for each row beside the outputs; label: the name of its class")
     train: Train = Field(Train(), description="the stage train")
     export: Export = Field(Export(), description="the stage export")
     optimize: Optimize = Field(Optimize(), description="the stage optimize")
@@ -86,6 +90,25 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _class_file_watched(self) -> Params:
+        if isinstance(self.data.classes, ClassFile):
+            file = Path(self.data.classes.file).absolute()  # not resolved: DVC may make links into its cache
+            if not any(file.is_relative_to(Path(folder).absolute()) for folder in (self.data.raw, self.code.watch)):
+                raise whole(
+                    f"data.classes.file {self.data.classes.file!r} is neither below data.raw ({self.data.raw!r}) nor below code.watch "
+                    f"({self.code.watch!r}): its changes would make no stage run again; move it to one of them"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _answer_of_the_task(self) -> Params:
+        kind = answers.of(settings) if (settings := stored(self.answer)) else None
+        if kind is None or kind.any_task or kind.name in decisions.get(self.data.task).scored:
+            return self
+        tasks = ", ".join(name for name, one in decisions.ours().items() if kind.name in one.registration.scored)
+        raise whole(f"answer.{kind.name} is for {tasks} (data.task is {self.data.task}): use answer.own, or remove it")
+
+    @model_validator(mode="after")
     def _batch_first(self) -> Params:
         firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
         batch = batch_dimension([item.spec() for item in self.model.inputs])
@@ -106,7 +129,7 @@ class Params(Section):
             return self
         source = self.train.source
         needing = {
-            "data.task": (self.data.task if task_kinds.get(self.data.task).per_position else None, "choose another task"),
+            "data.task": (self.data.task if decisions.get(self.data.task).per_position else None, "choose another task"),
             "train.source": (source if source == "loop" else getattr(source, "own", None), "take weights from a file"),
             "train.min_score": (self.train.min_score, "set it to null"),
             "verify.training": (self.verify.training or None, "set it to false"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any, cast
@@ -23,8 +24,7 @@ def require(values: Params, *keys: str) -> None:
     root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
     if not root.is_dir():
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
-    for key in keys:
-        reference: str | None = reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values))
+    for key, reference in (pair for one in keys for pair in _references(values, one)):
         file = _file_of(reference) if reference and ":" in reference else None
         if file is None or not file.is_relative_to(root) or any(part.endswith("-packages") for part in file.parts):
             continue
@@ -33,6 +33,15 @@ def require(values: Params, *keys: str) -> None:
                 f"{key} {reference!r} is in {str(file)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
                 "no stage run again; set code.watch to the file or folder of your code"
             )
+
+
+def _references(values: Params, key: str) -> Iterator[tuple[str, str | None]]:
+    """The references that a key names, with their keys: one, or several in a mapping."""
+    named: Any = reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values))
+    if isinstance(named, Mapping):
+        yield from ((f"{key}.{name}", reference) for name, reference in named.items())
+    else:
+        yield key, named
 
 
 def _file_of(reference: str) -> Path | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paddleship.config.params import Params
+from paddleship.config.sections.data import ClassFile
 from paddleship.config.sections.train import FileSource
 from paddleship.errors import ParamsError
 
@@ -42,6 +43,8 @@ def _written(params: Params) -> Iterator[tuple[str, str]]:
 def _read(params: Params) -> Iterator[tuple[str, str]]:
     yield from (("data.raw", params.data.raw), ("code.root", params.code.root), ("code.watch", params.code.watch))
     yield "promote.ledger", params.promote.ledger
+    if isinstance(params.data.classes, ClassFile):
+        yield "data.classes.file", params.data.classes.file
     if isinstance(params.train.source, FileSource):
         yield from params.train.source.paths.items()
     if params.drift.sample is not None:

@@ -23,7 +23,7 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.computing import preprocess
+from paddleship.shipped.computing import answers, preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
@@ -97,11 +97,12 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
 
 
 def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
+    answering = answers.load(Path(params.paths.candidates) / candidate.name, candidate)
     if not candidate.labels:
-        return judging.ServedCandidate(candidate.precision, task=params.data.task)
+        return judging.ServedCandidate(candidate.precision, task=params.data.task, answering=answering)
     made, rows = preprocess.build(candidate.preprocess, candidate.inputs), dataset.read(Path(params.paths.prepared), "test")
     positions = dataset.positions_of(made, rows, params.data)
-    return judging.ServedCandidate(candidate.precision, tuple(params.data.classes), params.data.task, positions)
+    return judging.ServedCandidate(candidate.precision, tuple(params.data.class_names), params.data.task, positions, answering)
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:

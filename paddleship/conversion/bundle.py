@@ -14,10 +14,9 @@ from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.shipped.computing import layers, program_layer
-from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.preprocess import Batch
-from paddleship.shipped.computing.runtimes.paddle_eager import CODE
 
 _OURS = Path(__file__).parents[1].resolve()
 
@@ -34,11 +33,7 @@ class Packer:
         if self.source_model.model.factory is None:
             shutil.copyfile(self.source_model.checkpoint / program_layer.FILE, target / program_layer.FILE)
             return
-        if self.source_model.code is None:
-            raise CandidateError("the folder of the model's code is unknown here")
-        for file, relative_path in sources(self.source_model.code).items():
-            (target / CODE / relative_path).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target / CODE / relative_path)
+        copy_code(self.source_model.code, target)
 
     def describe(self, candidate: Candidate) -> Candidate:
         """The candidate's description: eager takes every size, so there is one program, and it names its outputs itself."""
@@ -56,6 +51,15 @@ class Packer:
         made_by = {"factory": settings.factory, "kwargs": settings.kwargs} if settings.factory else {"program": program_layer.FILE}
         options = {**candidate.options, **made_by, "absent": settings.absent, "seed": self.source_model.seed}
         return replace(candidate, options=options, sources={}, programs=())
+
+
+def copy_code(code: Code | None, target: Path) -> None:
+    """Copy the Python files that code.watch names into the folder of a candidate. Raises CandidateError."""
+    if code is None:
+        raise CandidateError("the folder of the model's code is unknown here")
+    for file, relative_path in sources(code).items():
+        (target / CODE / relative_path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, target / CODE / relative_path)
 
 
 def sources(code: Code) -> dict[Path, Path]:

@@ -16,7 +16,7 @@ from paddleship.errors import CandidateError, RegistrationError
 from paddleship.image import distributions, requirements, sandbox
 from paddleship.model.eager import SourceModel
 from paddleship.shipped.computing import runtimes
-from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import resolve
@@ -101,6 +101,8 @@ class Converter:
         """Write the candidate's files into `folder`. Returns the candidate with its completed description."""
         task = f"the conversion to {made.name}"
         kind, runtime = registry.kinds()[made.name], registry.of(made.name)
+        if (code := self._exported / CODE).is_dir():
+            shutil.copytree(code, folder / CODE)
         if runtime.source == "eager":
             packer = bundle.Packer(self._eager("what ships is the eager model itself"))
             described = packer.describe(made)

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paddleship.controlflow import regions, resolved_conditions
-from paddleship.conversion import shape_buckets, tensor_names
+from paddleship.conversion import bundle, shape_buckets, tensor_names
 from paddleship.errors import BadInput, ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
+from paddleship.shipped.computing import answers as answer_kinds
 from paddleship.shipped.computing import runtimes, structure
 from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.shipped.computing.preprocess import Batch
@@ -54,24 +55,34 @@ def export(
     nesting = nestings[0]
     warm_shapes = tuple({name: list(array.shape) for name, array in probe.items()} for probe in probes)
     base = replace(base, outputs=describe_outputs(base.inputs, probes, answers), nesting=nesting, warm_shapes=warm_shapes)
+    if base.answer and any(spec.name == answer_kinds.NAME for spec in base.outputs):
+        raise ModelError(f"the model has an output called {answer_kinds.NAME!r}, as what params.answer adds: give it another name")
     attempt = ExportAttempt(source_model, folder, base, probes, answers, timeout_s, tuple(skip))
     first = attempt.make(())
     if isinstance(first, Candidate):
-        return first, []
+        return _answering(first, folder, answers), []
     findings, others = list[Finding](), list[str]()
     for programs in shape_buckets.choices(base.inputs, sizes):
         made = attempt.make(programs)
         findings.append(shape_buckets.price(programs, base.inputs, str(first), None if isinstance(made, Candidate) else str(made)))
         if isinstance(made, Candidate):
-            return made, findings
+            return _answering(made, folder, answers), findings
         if str(made) != str(first):
             others.append(findings[-1].message)
     if isinstance(first, WrongError):  # verify reports why it is wrong
         again = attempt.make((), trusting=True)
         if isinstance(again, Candidate):
-            return again, findings
+            return _answering(again, folder, answers), findings
         raise again
     raise type(first)("; ".join([str(first), *others]))
+
+
+def _answering(made: Candidate, folder: Path, outputs: Sequence[Arrays]) -> Candidate:
+    """The candidate, once it makes the answers of params.answer from eager's outputs. Raises CandidateError."""
+    if answering := answer_kinds.load(folder, made):
+        for batch in outputs:
+            answering.rows(batch)
+    return made
 
 
 _UNUSED = "is not involved in the target_vars calculation"  # Paddle's message
@@ -127,6 +138,8 @@ class ExportAttempt:
             saved = isolate.run(
                 "the export", save_program, self.source_model, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
+        if self.base.answer and answer_kinds.registry.of(self.base.answer).own_code:
+            bundle.copy_code(self.source_model.code, self.folder)
         check_form(self.source_model.model.title, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from paddleship.config import catalogue
 from paddleship.config.params import Params
+from paddleship.config.sections import answer
 from paddleship.custody import sources
 from paddleship.custody.differing import show_both
 from paddleship.data import dataset
@@ -64,7 +65,8 @@ def require_consistent(candidate: Candidate, params: Params, *, name: str, input
         "name": (candidate.name, name, "the folder that it lies in"),
         "model": (candidate.model, params.name, "params.yaml"),
         "task": (candidate.task, params.data.task, "data.task"),
-        "classes": (candidate.classes, tuple(params.data.classes), "data.classes"),
+        "answer": (candidate.answer, answer.stored(params.answer), "answer"),
+        "classes": (candidate.classes, tuple(params.data.class_names), "data.classes"),
         "runtime": (candidate.runtime, kind.runtime, "its name"),
         "precision": (candidate.precision, kind.precision, "its name"),
         "inputs": (candidate.inputs, tuple(inputs), "the prepared data"),

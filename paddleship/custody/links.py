@@ -35,6 +35,7 @@ class Link:
     def values(self, params: Params) -> dict[str, Any]:
         """The values of its params, by dotted key."""
         every: dict[str, Any] = params.model_dump(mode="json")
+        every["data"]["classes"] = params.data.class_names  # also where a file has them
         values: dict[str, Any] = {}
         for key in self.params:
             value = every
@@ -57,7 +58,7 @@ LINKS = {
         ("prepare",),
         params=("seed", "data.task", "data.classes", "model", "train", _FAIL_ON),
     ),
-    "export": Link("exported", ("prepare", "train"), params=("name", "export", _FAIL_ON), versions=True),
+    "export": Link("exported", ("prepare", "train"), params=("name", "answer", "export", _FAIL_ON), versions=True),
     "optimize": Link(
         "candidates",
         ("prepare", "train", "export"),

@@ -170,11 +170,13 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
 
 
 def _lacks_label(row: Mapping[str, Any], data: Data) -> bool:
-    """Whether a row lacks its label: it is None, or an empty text that is not the name of a class."""
+    """Whether a row lacks its label: it is None, or an empty text that is neither the name of a class nor a label of this task."""
     if data.label is None:
         return False
     label = row.get(data.label)
-    return label is None or (isinstance(label, str) and not label.strip() and label not in data.classes)
+    if not isinstance(label, str) or label.strip() or (label == "" and task_kinds.get(data.task).labels.empty):
+        return label is None
+    return label not in data.class_names
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:

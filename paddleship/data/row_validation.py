@@ -65,7 +65,7 @@ class RowValidator:
         self._reading = {name: self._preprocess.reading(name) for name in data.inputs}
         self._forms: dict[str, tuple[int, str]] = {}
         kind = task_kinds.get(data.task)
-        self._labels = kind.labels.reader(data.label or "", data.classes)
+        self._labels = kind.labels.reader(data.label or "", data.class_names)
         self._sequence = self._preprocess.sequence if kind.per_position else None
 
     @classmethod
@@ -80,7 +80,7 @@ class RowValidator:
         """
         text = {name for name, readers in self._reading.items() if not readers or any(one.request.dtype == "str" for one in readers)}
         label = self._data.label
-        return text | ({label} if label is not None and any(map(tables.is_number, self._data.classes)) else set())
+        return text | ({label} if label is not None and any(map(tables.is_number, self._data.class_names)) else set())
 
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""

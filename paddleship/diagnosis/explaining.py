@@ -37,6 +37,7 @@ _SUFFICIENT = {
     "not-deterministic",
 }
 _DECISIONS = {
+    "answer_flip_rate_high",
     "flip_rate_high",
     "metric_drop_high",
     "decisions",

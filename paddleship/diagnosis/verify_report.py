@@ -31,6 +31,7 @@ _MEASURES = (
     "departure_ratio", "departure_share",
     "max_abs_diff", "max_rel_diff", "required_atol", "max_ulp", "cosine",
     "flip_rate", "flip_rate_low", "flip_rate_high", "metric", "metric_drop", "metric_drop_low", "metric_drop_high",
+    "answer_flip_rate", "answer_flip_rate_low", "answer_flip_rate_high",
     "output_agreement", "output_flip_rate", "all_ids_agreement", "all_ids_row_error", "weights_compared_share", "weights_exact_share",
 )  # fmt: skip
 _PASSED_KEYS = ("digest", "precision", "noise_ratio", "flip_rate", "flip_rate_high", "metric", "metric_drop")
@@ -111,7 +112,7 @@ class Verified:
         proven = [ratio for name, ratio in ratios.items() if name in passed]
         own_error = max((noise.largest / noise.scale for noise in evidence.noise[ROWS].values() if noise.scale), default=0.0)
         reports, limit = Path(params.paths.reports), params.verify.noise_limit
-        drawn = plots.draw(self.proof, ratios, self.diagnoses, limit=limit, classes=params.data.classes, reports=reports)
+        drawn = plots.draw(self.proof, ratios, self.diagnoses, limit=limit, classes=params.data.class_names, reports=reports)
         return Report(
             stage="verify",
             headline=f"{len(passed)} of {len(self.rows)} candidates proven"
@@ -130,7 +131,7 @@ class Verified:
             verdict=Verdict(checks=self._checks(params.verify)),
             findings=self.findings
             + loosened_findings(loosening.of(params))
-            + ([undrawn] if (undrawn := plots.undrawn(params.data.classes)) and plots.FLIPS in drawn else []),
+            + ([undrawn] if (undrawn := plots.undrawn(params.data.class_names)) and plots.FLIPS in drawn else []),
             candidates=table,
             facts=self._facts(),
             pictures=drawn + (self.training.draw(limit, reports) if self.training else []),

@@ -48,10 +48,13 @@ class Job:
         return len(self._split(part).labels)
 
     def batches(self, part: str, size: int, *, seed: int | None = None) -> Iterator[tuple[list[Any], Any]]:
-        """The arguments of forward and the labels, batch by batch, as tensors: in the order of the data, or shuffled by a seed."""
+        """The arguments of forward and the labels, batch by batch, as tensors: in the order of the data, or shuffled by a seed.
+
+        Training pictures are changed as train.augment says where there is a seed, by it: give each epoch its own.
+        """
         import paddle
 
-        split = self._split(part)
+        split = self._split(part) if seed is None else self._split(part).at(seed)
         order = np.arange(len(split.labels)) if seed is None else np.random.default_rng(seed).permutation(len(split.labels))
         for start in range(0, len(order), size):
             indices = order[start : start + size]

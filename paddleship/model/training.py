@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,14 +30,19 @@ _WINDOW = 20  # batches that are sorted by length together, to reduce padding
 
 @dataclass(frozen=True)
 class Split:
-    """Encoded examples and their labels, which are empty if rows have none."""
+    """Encoded examples and their labels, which are empty if rows have none. `by_epoch` are those that an epoch trains on, if others."""
 
     examples: Sequence[Example]
     labels: np.ndarray[Any, Any]
+    by_epoch: Callable[[int], Sequence[Example]] | None = None
 
     @property
     def labelled(self) -> bool:
         return len(self.labels) > 0
+
+    def at(self, epoch: int) -> Split:
+        """The split with the examples of this epoch, for training."""
+        return replace(self, examples=self.by_epoch(epoch)) if self.by_epoch else self
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,7 @@ def fit(
     started = time.monotonic()
     for epoch in range(settings.epochs):
         begun = time.monotonic()
-        for trained in _train_epoch(
-            layer, optimizer, train, preprocess, settings, form=form, task=task, random=random, label=f"epoch {epoch + 1}/{settings.epochs}"
-        ):
+        for trained in _train_epoch(layer, optimizer, train, preprocess, settings, form=form, task=task, random=random, epoch=epoch):
             if not math.isfinite(trained.loss):
                 return course.diverged(f"the training loss is {trained.loss} in epoch {epoch + 1}")
             evaluated = evaluate(layer, validation, preprocess, form=form, task=task, batch_size=settings.batch_size)
@@ -251,16 +254,17 @@ def _train_epoch(
     form: ArgumentForm,
     task: Task,
     random: np.random.Generator,
-    label: str,
+    epoch: int,
 ) -> Iterator[_Trained]:
     """One pass over the training rows: yields after every train.evaluate_steps steps, and at the end."""
-    progress = Progress(label, len(split.labels), "rows", eta=False)
+    shown = split.at(epoch)
+    progress = Progress(f"epoch {epoch + 1}/{settings.epochs}", len(split.labels), "rows", eta=False)
     total, rows, done = 0.0, 0, 0
     every = (settings.evaluate_steps or 0) * settings.accumulate
     layer.train()
     for number, indices in enumerate(_batches(split.examples, settings.batch_size, random), 1):
         with device.casting(settings):
-            result, target = _forward(layer, split, indices, preprocess, form, task)
+            result, target = _forward(layer, shown, indices, preprocess, form, task)
             loss = _loss(task, result, target)
         value = float(loss.item())
         if not math.isfinite(value):

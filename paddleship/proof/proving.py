@@ -18,7 +18,8 @@ from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, OutOfTime
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
-from paddleship.proof import controls, exercise, finiteness, invariance, invariance_checks, parity, reference
+from paddleship.proof import answer_flips, controls, exercise, finiteness, invariance, invariance_checks, parity, reference
+from paddleship.proof.answer_flips import Answer
 from paddleship.proof.answering import Answered, Caller, ModelUnderTest, Queue, ask
 from paddleship.proof.cases.inputs import Case
 from paddleship.proof.cases.searching import Search
@@ -75,12 +76,13 @@ def prove(
     probe_inputs: bool = True,
     earlier: EarlierAnswers | None = None,
     search: Search | None = None,
+    answer: Answer | None = None,
 ) -> Proof:
     """Ask eager, the truth, `to_static` and every model under test all cases, and judge. Raises ModelError if eager answers none.
 
     `compared_weights` has the comparison of each candidate's files with the checkpoint. `probe_inputs`: also look for inputs that change
-    nothing. `earlier` are answers of eager float32 on one thread, which are not asked again. `search`: look for further cases if
-    outputs or branches are not exercised.
+    nothing. `answer` is what a client gets beside the outputs. `earlier` are answers of eager float32 on one thread, which are not asked
+    again. `search`: look for further cases if outputs or branches are not exercised.
     """
     order = sorted(models_under_test.items(), key=lambda item: not item[1].exact)
     with Queue(order, timeout_s=settings.timeout_s) as queue:
@@ -88,7 +90,8 @@ def prove(
         eager = reference.ask(
             source_model, cases, settings, task=task, labels=labels, say=say, probe_inputs=probe_inputs, earlier=earlier, search=search
         )
-        return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, real=search is not None and search.real, say=say)
+        real = search is not None and search.real
+        return _prove(eager, queue, precisions, compared_weights or {}, settings=settings, real=real, say=say, answer=answer)
 
 
 def _prove(
@@ -100,6 +103,7 @@ def _prove(
     settings: Verify,
     real: bool,
     say: Say,
+    answer: Answer | None,
 ) -> Proof:
     evidence, static = eager.evidence, eager.static
     wrong = controls.run(evidence, limits=settings, lower=any(precision != "float32" for precision in precisions))
@@ -107,6 +111,7 @@ def _prove(
     unexercised = exercise.outputs(evidence, limit=settings.noise_limit, real=real)
     idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
     findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *finiteness.findings(evidence)]
+    findings += answer_flips.findings(evidence, answer.settings, answer.answering) if answer else []
     sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}
     answers: dict[str, list[Arrays] | None] = {}
@@ -128,6 +133,11 @@ def _prove(
             judgements[name] = invariance_checks.hold_to_program(judgement, evidence, answered, program=program)
         if model_under_test.precision != "float32" and empty[controls.LOWER]:
             judgements[name] = _unproven_rule(judgement, empty[controls.LOWER])
+        if answer and answered:
+            precision = model_under_test.precision
+            judgements[name] = answer_flips.hold(
+                judgements[name], evidence, answered, answer.answering, limits=settings, precision=precision
+            )
         judgements[name] = hold_to_checkpoint(judgements[name], compared_weights.get(name))
         _say_outcome(name, judgements[name], say, precision=model_under_test.precision, sound=sound)
     return Proof(evidence, judgements, answers, eager.refused, findings, eager.taken_branches, wrong, dict(compared_weights), unexercised)

@@ -59,4 +59,5 @@ def _has(root: Path, values: Params, challenger: Shipped) -> bool:
 
 def _rooted(root: Path, theirs: Params, values: Params) -> Params:
     paths = {name: str(root / path) for name, path in theirs.paths.model_dump().items()}
-    return theirs.model_copy(update={"paths": Paths(**paths), "promote": values.promote})
+    data = theirs.data.rooted(root)
+    return theirs.model_copy(update={"paths": Paths(**paths), "data": data, "promote": values.promote})

@@ -151,7 +151,7 @@ def _compare(
     if not requests:
         return checks
     comparison = score_comparison.compare(
-        rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.classes, positions=positions
+        rows, ours.outputs, theirs.outputs, task=params.data.task, classes=params.data.class_names, positions=positions
     )
     metrics |= comparison.metrics()
     facts |= {"examples": comparison.examples, "scores": comparison.scores()}

@@ -85,7 +85,7 @@ def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
         values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
         source_imports.compile_anew()
-        if imports_user_code:
+        if imports_user_code or values.data.functions:
             user_code.add(Path(values.code.root))
         with files.home(), locks.only_one(Path(values.paths.reports) / f".{verb.__name__}.lock", what=verb.__name__):
             return run(verb, values)

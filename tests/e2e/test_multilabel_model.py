@@ -71,6 +71,7 @@ def overlay(theirs):
             "kwargs": {"features": 4, "labels": 3},
             "inputs": [{"name": "features", "dtype": "float32", "shape": ["batch", 4]}],
         },
+        "answer": {"above": {"high": 0.9}},
         "train": {"epochs": 15, "batch_size": 16, "learning_rate": 0.02, "weight_decay": 0.0, "min_score": 0.8},
         "optimize": {"candidates": ["onnxruntime"], "tune_seconds": 0},
         "verify": {"samples": 24, "max_batch": 8},
@@ -94,3 +95,6 @@ def test_a_multilabel_model_goes_from_its_reader_to_a_proven_candidate_that_name
     assert Candidate.load(folder).labels == tuple(CLASSES)
     answer = ServedModel(folder).predict({"features": np.array([[2, -2, 2, 0], [-2, -2, -2, 0]], np.float32)})
     assert [json.loads(label) for label in answer["label"]] == [["high", "left, or right"], []]
+    assert [[one["label"] for one in json.loads(row)] for row in answer["answer"]] == [["high", "left, or right"], []]
+    assert json.loads(answer["answer"][0])[0]["probability"] > 0.9
+    assert reports["verify"]["candidates"]["onnxruntime"]["answer_flip_rate"] == 0

@@ -62,6 +62,13 @@ QUICK = {
 }
 
 
+ANSWERS = """
+def levels(outputs, classes):
+    scores = next(iter(outputs.values()))
+    return {"kind": classes[scores.argmax()], "lead": float(scores.max() - scores.mean()), "in order": scores.argsort()[::-1].tolist()}
+"""
+
+
 @pytest.fixture(params=[QUICK, pytest.param({}, marks=pytest.mark.long)], ids=["quick", "as params.yaml has it"])
 def team(request, tmp_path, checkout_of, with_tables, warm_commands):
     """Their package and data in a folder of their own, and a checkout with a params file that points at them."""
@@ -70,6 +77,7 @@ def team(request, tmp_path, checkout_of, with_tables, warm_commands):
     (package / "__init__.py").touch()
     (package / "models.py").write_text(MODEL)
     (package / "data.py").write_text(DATA)
+    (package / "answers.py").write_text(ANSWERS)
     random = np.random.default_rng(0)
     with (tmp_path / "theirs" / "rows.jsonl").open("w") as rows:
         for _ in range(400):
@@ -105,6 +113,7 @@ def overlay(theirs):
                 {"name": "flag", "dtype": "int64", "shape": ["batch"]},
             ],
         },
+        "answer": {"own": "my_package.answers:levels"},
         "train": {"epochs": 4, "batch_size": 16, "learning_rate": 0.02, "weight_decay": 0.0, "min_score": 0.7},
         "verify": {"samples": 24, "max_batch": 8},
         "benchmark": {"blocks": 4, "samples_per_block": 10, "max_seconds": 20},

@@ -122,6 +122,26 @@ def test_training_and_the_served_candidate_encode_a_picture_byte_for_byte(digits
 
 @pytest.mark.slow
 @pytest.mark.long
+def test_a_number_beside_the_picture_is_trained_on_and_the_three_best_digits_are_answered(checkout_of, base_params, digits, stage):
+    checkout = checkout_of("digit-fields")
+    overlay = yaml.safe_load((checkout / "examples/digits/fields.yaml").read_text(encoding="utf-8"))
+    with_params(checkout, base_params, loading.merge(overlay, {"train": {"epochs": 4, "min_score": 0.8}}))
+    shutil.copytree(digits / "data/raw/digits", checkout / "data/raw/digits")
+    for name in STAGES:
+        done = stage(checkout, name)
+        assert done.returncode == 0, f"{name}: {done.stdout}{done.stderr}"
+    row = json.loads((checkout / "reports/verify.json").read_text())["candidates"]["onnxruntime"]
+    assert (row["status"], row["answer_flip_rate"]) == ("proven", 0)
+    rows = dataset.read(checkout / "data/prepared", "test").take(range(4))
+    made = ServedModel(checkout / "models/candidates/onnxruntime").predict(rows.columns)
+    for label, text in zip(made["label"], made["answer"], strict=True):
+        best = json.loads(text)
+        assert (len(best), best[0]["label"]) == (3, label)
+        assert 1 >= best[0]["probability"] >= best[1]["probability"] >= best[2]["probability"] >= 0
+
+
+@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.engine
 def test_the_image_of_the_digits_is_accepted(digits, stage, engine):
     for name in IMAGE:

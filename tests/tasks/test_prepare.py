@@ -142,3 +142,19 @@ def test_a_declared_class_without_a_row_is_a_warning_for_training_and_test(setti
     assert all(item.message.endswith(": 'c'") for item in absent)
     report = prepare(settings("two_of_three", task="classification", classes=["a", "b"]))
     assert not [item for item in report.findings if item.kind == "absent-class"]
+
+
+def test_classes_of_a_file_are_those_of_a_list_and_part_of_what_was_prepared(settings, tmp_path):
+    """So that the stages after it run again when a line of the file changes."""
+    seal, rows = tmp_path / "data/prepared/seal.json", tmp_path / "data/prepared/train.parquet"
+    prepare(settings("two_of_three", task="classification", classes=["no", "yes", "never"]))
+    listed = (seal.read_text(), rows.read_bytes())
+    file = tmp_path / "raw_folder" / "classes.txt"
+    file.parent.mkdir()
+    file.write_text("no\nyes\nnever\n")
+    of_file = settings("two_of_three", task="classification", raw="raw_folder", classes={"file": "raw_folder/classes.txt"})
+    prepare(of_file)
+    assert (seal.read_text(), rows.read_bytes()) == listed
+    file.write_text("no\nyes\nother\n")
+    prepare(of_file)
+    assert (seal.read_text() != listed[0], rows.read_bytes() == listed[1]) == (True, True)

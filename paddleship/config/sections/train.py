@@ -64,6 +64,28 @@ Source = Annotated[
 ]
 
 
+class Augment(Section):
+    flip: bool = Field(False, description="half of the pictures are mirrored left to right")
+    crop: Fraction | None = Field(None, description="a part of each, enlarged to its size: least share of width and of height; null: none")
+    rotate: Annotated[float, Field(gt=0, le=180)] | None = Field(None, description="most degrees, left or right; null: none")
+    color: Fraction | None = Field(None, description="most change of brightness, contrast and saturation, as a share; null: none")
+
+
+def _augment(value: Any) -> str | None:
+    """Which form the value has; None if it has neither."""
+    if value is None:
+        return "none"
+    return "own" if isinstance(value, str) else "built-in" if isinstance(value, Mapping | Augment) else None
+
+
+Augmentation = Annotated[
+    Annotated[None, Tag("none")] | Annotated[Augment, Tag("built-in")] | Annotated[Reference, Tag("own")],
+    Discriminator(
+        _augment, custom_error_type="augment", custom_error_message="must be null, {flip: true, crop: 0.8, …} or module:function"
+    ),
+]
+
+
 class Train(Section):
     source: Source = Field(
         "loop",
@@ -97,6 +119,9 @@ class Train(Section):
     class_weights: Literal["none", "balanced"] | dict[str, Annotated[float, Field(gt=0)]] = Field(
         "none",
         description="weight of each class in the default loss: by name, or balanced: inverse to its share of the training rows",
+    )
+    augment: Augmentation = Field(
+        None, description="changes of pictures in training only: built-in ones, or module:function of (picture, random); null: none"
     )
     device: Annotated[str, written_as(r"auto|cpu|gpu:\d+", "auto, cpu or gpu:NUMBER")] = Field(
         "auto", description="where training runs; auto: a GPU if Paddle has one"

@@ -13,9 +13,9 @@ PADDING = -100  # the label of no position, and the default ignore_index of Padd
 
 
 def stack(rows: Sequence[Any], dtype: type[np.generic] | np.dtype[Any], *, pad: int) -> Array:
-    """Rows of different length as one array."""
+    """Rows of different length as one array, of at least one column."""
     arrays = [np.asarray(row, dtype) for row in rows]
-    stacked = np.full((len(arrays), max(len(array) for array in arrays), *arrays[0].shape[1:]), pad, dtype)
+    stacked = np.full((len(arrays), max(1, *(len(array) for array in arrays)), *arrays[0].shape[1:]), pad, dtype)
     for index, array in enumerate(arrays):
         stacked[index, : len(array)] = array
     return stacked

@@ -23,19 +23,21 @@ class LabelReader(Protocol):
 
 @dataclass(frozen=True)
 class Labels:
-    """How labels are read and stored, as one array of `dtype`.
+    """How labels are read and stored, as one array of `dtype`; None: that of the labels.
 
     `reader(column, classes)` makes the reader; if the task decides each position, a label is an array with an entry for each character or
     step of the row as it was read. Where rows are `padded`, labels are arrays, and shorter ones are padded with `positions.PADDING`.
-    `contradict`: equal rows with different labels contradict each other, and are dropped.
+    `empty`: a text without characters is a label, and not a missing one. `contradict`: equal rows with different labels contradict each
+    other, and are dropped.
     `require(labels, classes)` raises DataError if the training rows cannot be learned from. `findings(parts, classes)` are warnings about
     the labels of the parts, by name of the part, `facts(labels, classes)` what the report says of the training rows. `plotted(labels)`
     are the numbers of their histogram.
     """
 
     reader: Callable[[str, list[str]], LabelReader]
-    dtype: type[np.generic]
+    dtype: type[np.generic] | None
     contradict: bool = False
+    empty: bool = False
     require: Callable[[Array, Sequence[str]], None] = lambda _labels, _classes: None
     findings: Callable[[Mapping[str, Array], Sequence[str]], list[Finding]] = lambda _parts, _classes: []
     facts: Callable[[Array, Sequence[str]], dict[str, Any]] = lambda _labels, _classes: {}
@@ -135,7 +137,7 @@ class TaskKind:
     each class, `findings(outputs, labels, classes)` warnings about the outputs of the trained model for the test rows.
 
     `decisive(outputs)`: decisions are enough to judge a lower precision by. `margin(eager, other)` is by how much the outputs of one row
-    would have to change to decide as those of `other` do.
+    would have to change to decide as those of `other` do. `bind(functions)` is the kind with the functions that data.task names.
     """
 
     decision: Decision
@@ -152,6 +154,7 @@ class TaskKind:
     findings: Callable[[Array, Array, Sequence[str]], list[Finding]] = lambda _outputs, _labels, _classes: []
     decisive: Callable[[Array], bool] = lambda _outputs: True
     margin: Callable[[Array, Array], float] = lambda _eager, _other: np.inf
+    bind: Callable[[Mapping[str, str]], TaskKind] | None = None
 
     @property
     def name(self) -> str:
@@ -165,7 +168,7 @@ class TaskKind:
         """The labels of rows as they are stored, as one array."""
         if not self.decision.padded:
             return np.asarray(labels, self.labels.dtype)
-        return positions.stack(labels, self.labels.dtype, pad=positions.PADDING)
+        return positions.stack(labels, self.labels.dtype or np.int64, pad=positions.PADDING)
 
     def batched(self, labels: Array, width: Callable[[], int]) -> Array:
         """The labels of a batch, padded as its rows are; `width` returns the number of their positions."""

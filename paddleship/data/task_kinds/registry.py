@@ -12,6 +12,7 @@ from paddleship.errors import ParamsError, RegistrationError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.discovery import Registered
 from paddleship.shipped.computing.task_kinds import registry as decisions
+from paddleship.shipped.computing.task_kinds.registration import functions_of
 
 GROUP = "paddleship.tasks"
 _NAME = "TASK_KIND"  # name of the registration in each file of this package
@@ -35,9 +36,11 @@ def found() -> Mapping[str, Registered[TaskKind]]:
 
 
 def get(name: str) -> TaskKind:
-    """The task kind of this name. Raises ParamsError."""
-    if one := ours().get(name) or found().get(name):  # entry points are not loaded without need
-        return one.registration
+    """The task kind of this name, with the functions that it names. Raises ParamsError."""
+    task, functions = functions_of(name)
+    if one := ours().get(task) or found().get(task):  # entry points are not loaded without need
+        kind = one.registration
+        return kind.bind(functions) if functions and kind.bind else kind
     raise ParamsError(f"there is no task kind {name!r}: set data.task to one of {', '.join(found())}")
 
 
@@ -59,7 +62,7 @@ def entry_points() -> Mapping[str, EntryPoint]:
 
 def code(name: str) -> dict[str, str]:
     """The hashes of the code of a task kind and its decision, by what they are; empty for a kind of paddleship."""
-    if name in ours():
+    if functions_of(name)[0] in ours():
         return {}
     own = (f"task {name}", f"decision {name}")
     return {what: discovery.code_sha256(point) for what, point in entry_points().items() if what in own}

@@ -133,15 +133,32 @@ def _form(array: np.ndarray[Any, Any]) -> str:
 
 
 def _differences(sets: Mapping[str, Arrays], own: Arrays) -> str:
-    """The names that differ, in the set that has most of the model's."""
-    arrays = max(sets.values(), key=lambda one: len(one.keys() & own.keys()))
-    missing, unexpected = sorted(own.keys() - arrays.keys()), sorted(arrays.keys() - own.keys())
-    parts = []
+    """The names that differ, in the set that has most of the model's, which may all have a prefix in one of the two."""
+    arrays, (added, removed) = max(
+        ((arrays, prefix) for arrays in sets.values() for prefix in _prefixes(arrays, own)),
+        key=lambda one: len(_shared(one[0], one[1], own)),
+    )
+    shared = _shared(arrays, (added, removed), own)
+    missing, unexpected = sorted(own.keys() - shared), sorted(arrays.keys() - {removed + name.removeprefix(added) for name in shared})
+    parts = [f"the prefix {added or removed!r} is {'added' if added else 'removed'}"] if added or removed else []
     if missing:
         parts.append(f"{len(missing)} of {len(own)} weights are missing in it ({_list([_nearest(name, unexpected) for name in missing])})")
     if unexpected:
         parts.append(f"{len(unexpected)} of its {len(arrays)} arrays are not in the model ({_list(unexpected)})")
     return "; ".join(parts) + ": set model.factory and model.kwargs to the model that was saved, or save its state_dict alone"
+
+
+def _prefixes(arrays: Arrays, own: Arrays) -> list[tuple[str, str]]:
+    """What may be added to all names of the file, and what may be removed from them, to give names of the model."""
+    added = {(mine.removesuffix(name), "") for name in arrays for mine in own if mine.endswith(f".{name}")}
+    removed = {("", name.removesuffix(mine)) for name in arrays for mine in own if name.endswith(f".{mine}")}
+    return [("", ""), *sorted(added | removed)]
+
+
+def _shared(arrays: Arrays, prefix: tuple[str, str], own: Arrays) -> set[str]:
+    """The names of the model that the file has once the prefix is added, or removed."""
+    added, removed = prefix
+    return {added + name.removeprefix(removed) for name in arrays if name.startswith(removed)} & own.keys()
 
 
 def _nearest(name: str, others: Sequence[str]) -> str:

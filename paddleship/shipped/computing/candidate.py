@@ -20,6 +20,7 @@ from paddleship.shipped.computing.task_kinds import registry as task_kinds
 from paddleship.shipped.computing.task_kinds.registration import Positions
 
 FILE = "candidate.json"
+CODE = "code"  # folder of a candidate's copy of the user's code
 SCHEMA_VERSION = 6
 
 
@@ -40,7 +41,8 @@ class Candidate:
     exported program (whose names are `fetch_name_0` …), or to the name of the input that forward passes through. `nesting` is
     how the eager model nests its outputs (paddleship.shipped.computing.structure). `weights_sha256` is the hash of the checkpoint,
     `code_sha256` of the user's code, `library_sha256` of the part of this library that computes answers. `task` is data.task, None if
-    only outputs are compared; `classes` names the classes of the first output. `max_batch` is the largest number of rows that is
+    only outputs are compared; `classes` names the classes of the first output. `answer` is what a server adds to the outputs besides the
+    label (paddleship.shipped.computing.answers). `max_batch` is the largest number of rows that is
     proven, `dimensions` the sizes that a row may have; a server refuses others. `warm_shapes` are shapes of real batches, by input
     name, for the warm-up of a server. `programs` is empty if one program, in the folder itself, takes every size. `profile` is the
     distribution of the features of the training rows, in bins (paddleship.shipped.computing.features). `files` maps each file to its
@@ -62,6 +64,7 @@ class Candidate:
     sources: dict[str, int | str] = field(default_factory=dict)
     nesting: Any = None
     classes: tuple[str, ...] = ()
+    answer: dict[str, Any] = field(default_factory=dict)
     max_batch: int = 1
     dimensions: tuple[Dimension, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
@@ -145,6 +148,8 @@ def _parse(values: dict[str, Any]) -> Candidate:
 
 def _dump(candidate: Candidate) -> str:
     values = asdict(candidate)
+    if not candidate.answer:
+        del values["answer"]
     values["inputs"] = [spec.to_dict() for spec in candidate.inputs]
     values["outputs"] = [spec.to_dict() for spec in candidate.outputs]
     return json.dumps(values, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import PaddleshipError
-from paddleship.shipped.computing import preprocess, runtimes
-from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing import answers, preprocess, runtimes
+from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.preprocess import Batch, Example
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.runtimes import registry
@@ -51,8 +51,9 @@ class ServedModel:
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
         self.requests = self._preprocess.requests
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
-        self._has_labels = bool(self.candidate.labels)
-        self.outputs = (*self.candidate.outputs, *([TensorSpec("label", "str", ("batch",))] if self._has_labels else []))
+        self._answering, self._has_labels = answers.load(folder, self.candidate), bool(self.candidate.labels)
+        added = [*(["label"] if self._has_labels else []), *([answers.NAME] if self._answering else [])]
+        self.outputs = (*self.candidate.outputs, *(TensorSpec(name, "str", ("batch",)) for name in added))
         self.limits = Limits(
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
             memory_bytes=memory_bytes or available_memory(),
@@ -71,7 +72,8 @@ class ServedModel:
                 return
             self._learn(sizes, seconds, sum(math.prod(shape[1:]) for shape in shapes.values()))
         migrates = registry.get(self.candidate.runtime).registration.any_thread
-        self.is_quick = migrates and self.largest_bytes is None and 0 < self._slowest_s < _QUICK_S
+        unmeasured = self.largest_bytes is not None or any(name.startswith(f"{CODE}/") for name in self.candidate.files)
+        self.is_quick = migrates and not unmeasured and 0 < self._slowest_s < _QUICK_S
 
     def _filled(self, size: int, shapes: Mapping[str, Sequence[int]]) -> Batch:
         """A batch of the lowest valid values."""
@@ -136,12 +138,19 @@ class ServedModel:
         return outputs
 
     def finish(self, columns: Mapping[str, Any], examples: Sequence[Example], outputs: Arrays) -> dict[str, Any]:
-        """The answer to the rows of one request: outputs by name; with class names, `label` has the name of each row's decision."""
+        """The answer to the rows of one request: the outputs by name, and what is added to them.
+
+        With class names, `label` has the name of each row's decision; with params.answer, `answer` has the JSON of each row's answer, but
+        not where an output is not finite, which no transport sends.
+        """
         if self._sample is not None:
             self._sample.offer(examples, columns)
-        answer: dict[str, Any] = dict(outputs)
+        first, answer = next(iter(outputs.values())), dict[str, Any](outputs)
         if self._has_labels:
-            answer["label"] = self.candidate.label_rows(next(iter(outputs.values())), lambda: self._preprocess.positions(columns))
+            decided = self._answering.decided(first) if self._answering else first
+            answer["label"] = self.candidate.label_rows(decided, lambda: self._preprocess.positions(columns))
+        if self._answering and all(np.isfinite(array).all() for array in outputs.values()):
+            answer[answers.NAME] = self._answering.texts(outputs)
         return answer
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,10 +16,12 @@ def test_the_repository_params_are_valid():
     assert loading.load(REPOSITORY / "params.yaml").name == "reviews"
 
 
-@pytest.mark.parametrize("overlay", sorted(REPOSITORY.glob("examples/*/params.yaml")), ids=lambda path: path.parent.name)
-def test_every_example_overlay_is_valid(overlay):
-    values = loading.merge(BASE, yaml.safe_load(overlay.read_text()))
-    assert loading.parse(values).name == overlay.parent.name
+@pytest.mark.parametrize("overlay", sorted(REPOSITORY.glob("examples/*/*.yaml")), ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_example_overlay_is_valid(overlay, monkeypatch):
+    monkeypatch.chdir(REPOSITORY)
+    read = loading.parse(loading.merge(BASE, yaml.safe_load(overlay.read_text())))
+    assert read.name == overlay.parent.name or overlay.name != "params.yaml"
+    assert read.data.class_names is not None
 
 
 X_SEQ = {"name": "x", "dtype": "float32", "shape": ["batch", "length", 2]}

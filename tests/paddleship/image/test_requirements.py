@@ -56,6 +56,8 @@ def test_the_size_of_an_image_counts_what_is_included(tmp_path):
     (tmp_path / "model").mkdir()
     sizes = [footprint.image_bytes(registry.of(name), tmp_path / "model") for name in ("paddle", "paddle-eager")]
     assert sizes[0] == sizes[1] is not None
+    with_pictures = footprint.image_bytes(registry.of("paddle"), tmp_path / "model", kinds.get("image").requirements)
+    assert with_pictures > sizes[0] + 1_000_000, "Pillow's libraries"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ form describes one input: `{"kind": …, "column": …, "input": "ids", …}`. O
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,15 @@ class Preprocess:
         self.longest_text = _sum_over_columns((one.column, one.longest_text) for one in encoders if one.request.dtype == "str")
         self.largest_bytes = _sum_over_columns((one.column, one.largest_bytes) for one in encoders if one.request.dtype == "bytes")
 
-    def encode(self, columns: Mapping[str, Sequence[Any]]) -> list[Example]:
-        """Convert columns into one example per row. Raises RequestError for a value that the model does not accept."""
-        encoded = {one.spec.name: [one.encode(value) for value in columns[one.column]] for one in self.encoders}
+    def encode(self, columns: Mapping[str, Sequence[Any]], *, change: Callable[[Any], Any] | None = None) -> list[Example]:
+        """Convert columns into one example per row. Raises RequestError for a value that the model does not accept.
+
+        `change` changes each picture before it is resized, for training.
+        """
+        encoded = {
+            one.spec.name: [one.encode(value) if change is None else one.changed(value, change) for value in columns[one.column]]
+            for one in self.encoders
+        }
         examples = [dict(zip(encoded, row, strict=True)) for row in zip(*encoded.values(), strict=True)]
         for example in examples if self._checks else ():
             self._check(example, self.encoders)

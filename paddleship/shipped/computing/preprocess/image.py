@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _FOLLOWS = ("height", "longer")  # ways to resize in which a dynamic size follow
 class Picture(InputEncoder):
     """The bytes of a JPEG, PNG, WebP, BMP or GIF file to an input [batch, channels, height, width], [batch, height, width, channels], or
     [batch, height, width] of gray."""
+
+    pictorial: ClassVar[bool] = True
 
     resize: Literal["shorter", "exact", "fit", "height", "longer", "none"] = param(
         "how the picture gets the input's size; shorter: its shorter side becomes resize_to, then the centre is cropped; exact: width and "
@@ -123,7 +125,12 @@ class Picture(InputEncoder):
         return Dimension(str(self.spec.shape[axis + 1]), least, self._longest, self.multiple_of)
 
     def encode(self, value: Any) -> Array:
-        picture = self._decoded(value).convert(self._mode)
+        return self._encoded(self._decoded(value).convert(self._mode))
+
+    def changed(self, value: Any, change: Callable[[Any], Any]) -> Array:
+        return self._encoded(change(self._decoded(value).convert(self._mode)).convert(self._mode))
+
+    def _encoded(self, picture: Pillow.Image) -> Array:
         pixels = np.asarray(self._sized(picture))
         pixels = pixels[..., None] if pixels.ndim == 2 else pixels[..., ::-1] if self.color == "bgr" else pixels
         channels = [table[pixels[..., index]] for index, table in enumerate(self._table)]
@@ -276,9 +283,10 @@ class Picture(InputEncoder):
         """Raises RequestError if what Pillow computes on the way, which has the new width and the old height, is too large."""
         from PIL import Image
 
-        if size[0] * max(size[1], picture.height) > _MOST_RESIZED:
-            sides = f"{picture.width:,} × {picture.height:,}"
-            raise RequestError(f"input {self.column!r} is {sides} pixels, which is too long to be resized", "crop it first")
+        if (pixels := size[0] * max(size[1], picture.height)) > _MOST_RESIZED:
+            sides, wanted = (f"{width:,} × {height:,}" for width, height in (picture.size, size))
+            needs = f"which needs {pixels:,} pixels to be resized to {wanted}, and the limit is {_MOST_RESIZED:,}"
+            raise RequestError(f"input {self.column!r} is {sides} pixels, {needs}", "crop it first")
         return picture if size == picture.size else picture.resize(size, Image.Resampling[self.interpolation.upper()])
 
     def _cropped(self, picture: Pillow.Image, size: tuple[int, int]) -> Pillow.Image:

@@ -46,13 +46,14 @@ class InputEncoder(ABC):
     defaults below. Fields must be values that JSON can hold.
 
     `is_input`: what `accept` returns already is the row of the input. `sized_by` names the params that set the sizes of the input's
-    dynamic dimensions, which `model.dimensions` then must not.
+    dynamic dimensions, which `model.dimensions` then must not. `pictorial`: `changed` changes the picture.
     """
 
     column: str
     spec: TensorSpec
 
     is_input: ClassVar[bool] = False
+    pictorial: ClassVar[bool] = False
     sized_by: ClassVar[tuple[str, ...]] = ()
 
     @cached_property
@@ -98,6 +99,10 @@ class InputEncoder(ABC):
     @abstractmethod
     def encode(self, value: Any) -> Array:
         """One row of the input, without the batch dimension. Raises RequestError for a value that the model does not accept."""
+
+    def changed(self, value: Any, change: Callable[[Any], Any]) -> Array:  # noqa: ARG002 a kind that is no picture
+        """As `encode`, of a picture that `change` has changed once it was decoded; of other values, `encode` itself."""
+        return self.encode(value)
 
     def positions(self, value: Any) -> list[tuple[int, int]]:
         """The part of a value, from start to end, that each position along the first axis of its encoded row was made from.

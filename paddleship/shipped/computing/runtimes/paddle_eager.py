@@ -11,7 +11,7 @@ import numpy as np
 
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing import arguments, layers, program_layer
-from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.runtimes import paddle_inference
 from paddleship.shipped.computing.runtimes.own_code import OwnCode
@@ -19,7 +19,6 @@ from paddleship.shipped.computing.runtimes.registration import Kind, Registratio
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.shipped.computing.structure import describe
 
-CODE = "code"  # folder of the candidate's copy
 _ADVICE = "move it below code.watch, or pin its package in docker/requirements/paddle-eager.txt, and run `paddleship run --again optimize`"
 
 

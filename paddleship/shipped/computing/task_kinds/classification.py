@@ -17,4 +17,4 @@ def _names(decisions: Array, classes: Sequence[str]) -> list[str]:
     return [classes[int(index)] for index in np.ravel(decisions)]
 
 
-DECISION = Decision("classification", labels="classes", decide=_decide, names=_names)
+DECISION = Decision("classification", labels="classes", decide=_decide, names=_names, scored=("top",))

@@ -17,4 +17,4 @@ def _names(decisions: Array, classes: Sequence[str]) -> list[str]:
     return [json.dumps([name for name, chosen in zip(classes, row, strict=True) if chosen], ensure_ascii=False) for row in decisions]
 
 
-DECISION = Decision("multilabel", labels="lists of classes", decide=_decide, names=_names, joint=True)
+DECISION = Decision("multilabel", labels="lists of classes", decide=_decide, names=_names, joint=True, scored=("above",))

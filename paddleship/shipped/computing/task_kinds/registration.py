@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,17 @@ Positions = Sequence[tuple[int, int]]  # of one row: the part of its value, from
 
 def nothing(_output: Array) -> None:
     """No decision, whatever the output is."""
+
+
+def with_functions(task: str, functions: Mapping[str, str]) -> str:
+    """The name of a task with its functions, which every process that reads it can find."""
+    return " ".join([task, *(f"{part}={functions[part]}" for part in sorted(functions))])
+
+
+def functions_of(name: str) -> tuple[str, dict[str, str]]:
+    """The task and the functions of a name that `with_functions` made; most names have none."""
+    task, *functions = name.split(" ")
+    return task, dict(function.split("=", 1) for function in functions if "=" in function)
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,9 @@ class Decision:
 
     `per_position`: each position of a row has a decision, such as a tag for each character, along the second axis. Rows are padded there,
     so `names(decisions, classes, positions)` also gets the positions of each row.
+
+    `scored` are the kinds of answers that read its scores (paddleship.shipped.computing.answers). `functions` are those of the user that
+    data.task then names in place of the task, as a mapping, and whether each is needed.
     """
 
     name: str
@@ -39,6 +53,8 @@ class Decision:
     steps: bool = False
     beside: int = 0
     per_position: bool = False
+    scored: tuple[str, ...] = ()
+    functions: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def padded(self) -> bool:

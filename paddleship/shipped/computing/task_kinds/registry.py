@@ -9,7 +9,7 @@ from pathlib import Path
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.discovery import Registered
-from paddleship.shipped.computing.task_kinds.registration import Decision
+from paddleship.shipped.computing.task_kinds.registration import Decision, functions_of
 
 GROUP = "paddleship.decisions"
 _NAME = "DECISION"  # name of the registration in each file of this package
@@ -31,7 +31,8 @@ def found() -> Mapping[str, Registered[Decision]]:
 
 def registered(name: str) -> Registered[Decision]:
     """The decision of the task of this name, with its origin. Raises CandidateError."""
-    if one := ours().get(name) or found().get(name):  # entry points are not loaded without need
+    task, _ = functions_of(name)
+    if one := ours().get(task) or found().get(task):  # entry points are not loaded without need
         return one
     raise CandidateError(
         f"there is no task kind {name!r} (registered are {', '.join(found())}): install its package, or correct data.task and make the "

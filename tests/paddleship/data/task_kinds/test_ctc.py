@@ -4,6 +4,8 @@ import numpy as np
 import paddle
 import pytest
 
+from paddleship.config.sections.data import Data
+from paddleship.data import dataset
 from paddleship.data.row_faults import RowFault
 from paddleship.data.task_kinds import registry
 from paddleship.data.task_kinds.ctc import TextLabels, edits
@@ -112,3 +114,41 @@ def test_the_margin_is_that_of_the_step_that_is_decided_otherwise():
     eager, other = scores([1, 2])[0], scores([1, 3])[0]
     assert KIND.margin(eager, other) == 1
     assert KIND.margin(eager, eager) == 0
+
+
+def test_an_empty_text_is_the_label_of_a_row_in_which_nothing_is_written():
+    wanted = labels("ab", "")
+    assert wanted.tolist() == [[1, 2], [PADDING, PADDING]]
+    assert KIND.score.of(scores([1, 0, 2], [0, 0, 0]), wanted) == 1
+    assert KIND.score.of(scores([1, 0, 2], [0, 3, 0]), wanted) == 0.5, "a character that is not there is an edit"
+    assert KIND.further["exact_texts"](scores([1, 0, 2], [0, 3, 0]), wanted, CLASSES) == 0.5
+
+
+@pytest.mark.parametrize("texts", [("ab", ""), ("", ""), ("", "b", "a")], ids=repr)
+def test_the_loss_of_an_empty_text_is_that_of_the_blank_in_every_step(texts):
+    random = np.random.default_rng(0).normal(size=(len(texts), 5, 4)).astype(np.float32)
+    output = paddle.to_tensor(random, stop_gradient=False)
+    loss = KIND.loss(output, paddle.to_tensor(labels(*texts)))
+    shares = np.log(np.exp(random) / np.exp(random).sum(-1, keepdims=True))
+    expected = []
+    for row, text in enumerate(texts):
+        one = paddle.to_tensor(random[row : row + 1])
+        expected.append(KIND.loss(one, paddle.to_tensor(labels(text))).item() if text else -shares[row, :, 0].sum())
+    assert loss.item() == pytest.approx(np.mean(expected), rel=1e-5)
+    loss.backward()
+    assert np.isfinite(output.grad.numpy()).all()
+    assert (output.grad.numpy() != 0).any(axis=(1, 2)).all(), "each row teaches the model"
+
+
+def test_rows_without_text_are_stored_and_read_and_missing_labels_are_dropped(tmp_path):
+    data = Data(raw="raw", reader="m:read", inputs=["x"], label="text", task="ctc", classes=CLASSES, validation=0.2, test=0.2)
+    rows = [{"x": float(number), "text": ("", "ab", None, " ")[number % 4]} for number in range(80)]
+    splits, counts = dataset.clean(rows, data)
+    assert counts.empty == {"text": 40}
+    dataset.write(splits, {}, tmp_path)
+    for part, one in splits.items():
+        assert np.array_equal(dataset.read(tmp_path, part).labels, one.labels)
+    empty = splits["train"].take([index for index, label in enumerate(splits["train"].labels) if (label == PADDING).all()])
+    assert len(empty)
+    dataset.write({"test": empty}, {}, tmp_path)
+    assert (dataset.read(tmp_path, "test").labels == PADDING).all()

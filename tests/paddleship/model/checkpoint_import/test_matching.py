@@ -62,6 +62,14 @@ def test_names_that_are_missing_or_unexpected_are_listed_with_the_nearest():
     assert "and 7 more" in refusal({**FILE, **{f"head.{number}": FILE["steps"] for number in range(10)}})
 
 
+def test_pretrained_weights_without_a_head_are_told_by_what_is_missing_beside_the_prefix():
+    own = {**prefixed(OWN, "backbone."), "head.weight": OWN["fc.weight"]}
+    message = refusal(FILE, own)
+    assert "the prefix 'backbone.' is added; 1 of 4 weights are missing in it ('head.weight'): set" in message
+    message = refusal({**prefixed(FILE, "module."), "module.head.weight": FILE["fc.weight"]})
+    assert "the prefix 'module.' is removed; 1 of its 4 arrays are not in the model ('module.head.weight'): set" in message
+
+
 def test_weights_of_another_shape_are_named_with_both_shapes():
     message = refusal({**FILE, "fc.weight": np.zeros((2, 5), np.float32)})
     assert "'fc.weight is float32[2,5], and float32[2,3] in the model'" in message

@@ -37,8 +37,10 @@ class JsonModel:
     def metadata(self) -> dict[str, Any]:
         """The model metadata of the protocol; the version is the beginning of the candidate's digest.
 
-        `base64` names the inputs that JSON holds as base64, and `raw_body` the one that a body may be as it is.
+        `answer` is params.answer, by which each text of the output of that name is made. `base64` names the inputs that JSON holds as
+        base64, and `raw_body` the one that a body may be as it is.
         """
+        answer = {"answer": self.model.candidate.answer} if self.model.candidate.answer else {}
         binary = {"base64": self._binary} if self._binary else {}
         raw = {"raw_body": self.model.requests[0].name} if self.limits.raw else {}
         return {
@@ -52,6 +54,7 @@ class JsonModel:
                 "max_batch": self.limits.max_batch,
                 "max_bytes": self.limits.max_bytes,
                 "batching": self._batching,
+                **answer,
                 **binary,
                 **raw,
             },

@@ -1,0 +1,89 @@
+"""Exported programs: the model's class is gone."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import paddle
+from paddle import nn
+from paddle.static import InputSpec
+
+from benchmarks.zoo.files import nets
+from benchmarks.zoo.files.checkpoints import trained
+from benchmarks.zoo.files.specimen import NUMBERS, PICTURE, TEXT, FileSpecimen
+
+JSON, OLD = {"exported": "inference.json"}, {"exported": "inference.pdmodel"}
+_PICTURES = InputSpec([None, 3, 8, 8], "float32", "x")
+
+
+def _saved(model: nn.Layer, folder: Path, *inputs: InputSpec) -> None:
+    model.eval()
+    paddle.jit.save(model, str(folder / "inference"), input_spec=list(inputs))
+
+
+def exported(folder: Path) -> None:
+    _saved(trained(), folder, _PICTURES)
+
+
+def probabilities(folder: Path) -> None:
+    """With a softmax, as the collections export."""
+    _saved(nn.Sequential(trained(), nn.Softmax()), folder, _PICTURES)
+
+
+def static(folder: Path) -> None:
+    """As a program of static mode is saved."""
+    paddle.enable_static()
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup):
+        x = paddle.static.data("x", [None, 3, 8, 8], "float32")
+        hidden = nn.functional.relu(nn.Conv2D(3, 4, 3)(x)).mean([2, 3])
+        answer = nn.functional.softmax(nn.Linear(4, nets.CLASSES)(hidden))
+        executor = paddle.static.Executor(paddle.CPUPlace())
+        executor.run(startup)
+        paddle.static.save_inference_model(str(folder / "inference"), [x], [answer], executor, program=main)
+
+
+def two_inputs(folder: Path) -> None:
+    paddle.seed(1)
+    _saved(nets.TwoInputs(), folder, _PICTURES, InputSpec([None, 4], "float32", "extra"))
+
+
+def of_text(folder: Path) -> None:
+    paddle.seed(1)
+    _saved(nets.Reader(), folder, InputSpec([None, None], "int64", "ids"))
+
+
+def one_batch(folder: Path) -> None:
+    _saved(trained(), folder, InputSpec([1, 3, 8, 8], "float32", "x"))
+
+
+def without_parameters(folder: Path) -> None:
+    exported(folder)
+    (folder / "inference.pdiparams").unlink()
+
+
+def others_parameters(folder: Path) -> None:
+    """The program of one export and the parameters of another."""
+    exported(folder)
+    theirs = (folder / "inference.pdiparams").read_bytes()
+    _saved(nets.Net(classes=5), folder, _PICTURES)
+    (folder / "inference.pdiparams").write_bytes(theirs)
+
+
+SPECIMENS = [
+    FileSpecimen("exported", exported, JSON, "paddle.jit.save", factory=""),
+    FileSpecimen("probabilities", probabilities, JSON, "ends in a softmax", factory=""),
+    FileSpecimen("static", static, JSON, "save_inference_model of static mode", factory=""),
+    FileSpecimen("old-exported", exported, OLD, "the format before Paddle 3", factory=""),
+    FileSpecimen("two-inputs", two_inputs, JSON, "two inputs, two outputs", factory="", inputs=(PICTURE, NUMBERS)),
+    FileSpecimen("of-text", of_text, JSON, "a dynamic length", factory="", reader="texts", inputs=(TEXT,)),
+    FileSpecimen("one-batch", one_batch, JSON, "one batch size", factory="", refused="batch"),
+    FileSpecimen("without-parameters", without_parameters, JSON, "half of it was copied", factory="", refused=r"inference\.pdiparams"),
+    FileSpecimen("others-parameters", others_parameters, JSON, "two exports mixed", factory="", refused="parameters|weights"),
+]
+
+
+def environment(specimen: FileSpecimen) -> dict[str, str]:
+    """What the script of a specimen needs in its environment: Paddle writes its former format if it is told before its import."""
+    return {**os.environ, **({"FLAGS_enable_pir_api": "0"} if specimen.source == OLD else {})}
