@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
+from paddleship.shipped.computing.preprocess import registry
 from paddleship.system import source_imports
 
 
@@ -33,6 +34,18 @@ def require(values: Params, *keys: str) -> None:
                 f"{key} {reference!r} is in {str(file)!r}, which is not below code.watch ({values.code.watch!r}): its changes would make "
                 "no stage run again; set code.watch to the file or folder of your code"
             )
+
+
+def require_files(values: Params) -> None:
+    """Raise BadInput if a file that a preprocess kind reads is not below code.watch or data.raw, whose changes make `prepare` run again."""
+    for name, entry in values.preprocess.written.items():
+        for key in registry.get(entry["kind"]).naming("file"):
+            below = [Path(folder).resolve() for folder in (values.code.watch, values.data.raw)]
+            if entry[key] and not any(Path(entry[key]).resolve().is_relative_to(folder) for folder in below):
+                raise BadInput(
+                    f"preprocess.inputs.{name}.{key} {entry[key]!r} is below neither code.watch ({values.code.watch!r}) nor data.raw "
+                    f"({values.data.raw!r}): its changes would make no stage run again; copy it into one of them"
+                )
 
 
 def _file_of(reference: str) -> Path | None:

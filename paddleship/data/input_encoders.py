@@ -32,7 +32,7 @@ def fit(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> Preproc
 
 def config(params: Params, fitted: Preprocess) -> dict[str, Any]:
     """The encoders as a schema and a candidate store them; in the short form if the params have it."""
-    entries = params.preprocess.entries
+    entries = params.preprocess.written
     stored = {one.spec.name: _entry(one, entries[one.spec.name]["kind"]) for one in fitted.encoders if one.spec.name in entries}
     if params.preprocess.inputs:
         return {"inputs": stored}
@@ -50,6 +50,16 @@ def require_same_code(stored: Mapping[str, Any]) -> None:
             raise DataError(
                 f"the code of the preprocess kind {entry['kind']!r} of input {name!r} changed since the data was prepared (sha256 "
                 f"{digest[:12]}, expected {entry[CODE][:12]}): run `paddleship run --again prepare`"
+            )
+
+
+def require_same_files(preprocess: Preprocess) -> None:
+    """Raise DataError if a file that a kind learned from changed since the data was prepared."""
+    for one in preprocess.encoders:
+        if (file := one.changed()) is not None:
+            raise DataError(
+                f"the file {file!r}, which the input {one.spec.name!r} is made with, changed since the data was prepared: restore it, or "
+                "run `paddleship run --again prepare`"
             )
 
 

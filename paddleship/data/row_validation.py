@@ -125,12 +125,14 @@ class RowValidator:
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text and bytes unchanged, numbers as an array, None as None."""
+        readers = self._reading[name]
+        for one in readers:
+            value = one.as_text(value)
         held = partial(where, number, name, value)
         if isinstance(value, str):
             return _encodable(value, held)
         if value is None:
             return None
-        readers = self._reading[name]
         if isinstance(value, bytes) and (not readers or any(one.request.dtype == "bytes" for one in readers)):
             return value
         if text := [one for one in readers if one.request.dtype == "str"]:
