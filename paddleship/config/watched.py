@@ -11,6 +11,7 @@ from typing import Any, cast
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
 from paddleship.shipped.computing.preprocess import registry
+from paddleship.shipped.computing.preprocess.registration import Names
 from paddleship.system import source_imports
 
 
@@ -24,8 +25,8 @@ def require(values: Params, *keys: str) -> None:
     root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
     if not root.is_dir():
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
-    for key in keys:
-        reference: str | None = reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values))
+    references = {key: reduce(lambda part, name: getattr(part, name, None), key.split("."), cast(Any, values)) for key in keys}
+    for key, reference in (references | _of_kinds(values, "code")).items():
         file = _file_of(reference) if reference and ":" in reference else None
         if file is None or not file.is_relative_to(root) or any(part.endswith("-packages") for part in file.parts):
             continue
@@ -38,14 +39,20 @@ def require(values: Params, *keys: str) -> None:
 
 def require_files(values: Params) -> None:
     """Raise BadInput if a file that a preprocess kind reads is not below code.watch or data.raw, whose changes make `prepare` run again."""
-    for name, entry in values.preprocess.written.items():
-        for key in registry.get(entry["kind"]).naming("file"):
-            below = [Path(folder).resolve() for folder in (values.code.watch, values.data.raw)]
-            if entry[key] and not any(Path(entry[key]).resolve().is_relative_to(folder) for folder in below):
-                raise BadInput(
-                    f"preprocess.inputs.{name}.{key} {entry[key]!r} is below neither code.watch ({values.code.watch!r}) nor data.raw "
-                    f"({values.data.raw!r}): its changes would make no stage run again; copy it into one of them"
-                )
+    below = [Path(folder).resolve() for folder in (values.code.watch, values.data.raw)]
+    for key, file in _of_kinds(values, "file").items():
+        if not any(Path(file).resolve().is_relative_to(folder) for folder in below):
+            raise BadInput(
+                f"{key} {file!r} is below neither code.watch ({values.code.watch!r}) nor data.raw ({values.data.raw!r}): its changes would "
+                "make no stage run again; copy it into one of them"
+            )
+
+
+def _of_kinds(values: Params, what: Names) -> dict[str, str]:
+    """What the params of preprocess kinds name, by key."""
+    entries = values.preprocess.written.items()
+    every = {f"preprocess.inputs.{name}.{key}": entry[key] for name, entry in entries for key in registry.get(entry["kind"]).naming(what)}
+    return {key: value for key, value in every.items() if value}
 
 
 def _file_of(reference: str) -> Path | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddleship.config.params import Params
+from paddleship.config.sections.code import Code
+from paddleship.data import carried_code
 from paddleship.errors import DataError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.preprocess import CODE, Preprocess, encoder, inputs_of, registry
@@ -19,7 +21,7 @@ def declared(params: Params) -> Preprocess:
         if name not in inputs:
             key = "preprocess.inputs names" if params.preprocess.inputs else "preprocess.input"
             raise DataError(f"{key} {name!r}, which is not one of model.inputs ({', '.join(inputs)}): name the input that it makes")
-    encoders = [encoder(spec, entries.get(name)) for name, spec in inputs.items()]
+    encoders = [encoder(spec, _carrying(entries.get(name), params.code)) for name, spec in inputs.items()]
     for one in encoders:
         _require_column(one, params)
     return Preprocess(encoders, params.model.rules)
@@ -61,6 +63,13 @@ def require_same_files(preprocess: Preprocess) -> None:
                 f"the file {file!r}, which the input {one.spec.name!r} is made with, changed since the data was prepared: restore it, or "
                 "run `paddleship run --again prepare`"
             )
+
+
+def _carrying(entry: Mapping[str, Any] | None, code: Code) -> Mapping[str, Any] | None:
+    """The entry, with the user's code if its kind runs that."""
+    if entry is None or not registry.get(entry["kind"]).naming("code"):
+        return entry
+    return {**entry, "code": carried_code.texts(code)}
 
 
 def _entry(one: InputEncoder, kind: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _COMMON = ("column", "spec")  # fields that every kind has
 ValueMeasure = Callable[[Any], float]
-Names = Literal["file", "input"]
+Names = Literal["code", "file", "input"]
 
 
 class Content(Enum):
@@ -34,8 +34,9 @@ def param(
 ) -> Any:
     """A field that a user sets in params.yaml. `only_params`: it is not stored with a candidate, because only `fit` reads it.
 
-    `names`: what the value names, if that is something else than a value: a `file` that `fit` reads, or another `input` of the model, which
-    an encoder of the same params makes from the same value; its field `gives` is then the name of this field.
+    `names`: what the value names, if it names something: a class in the user's `code`, whose texts the field `code` then gets; a `file`
+    that `fit` reads; or another `input` of the model, which an encoder of the same params makes from the same value, and whose field
+    `gives` is then the name of this field.
     """
     return field(default=default, metadata={"description": description, "at_least": at_least, "stored": not only_params, "names": names})
 
@@ -194,5 +195,5 @@ class Kind:
         return [one for one in fields(self.encoder) if "description" in one.metadata]
 
     def naming(self, what: Names) -> list[str]:
-        """The params that name a file, or another input of the model."""
+        """The params that name such a thing."""
         return [one.name for one in self.params if one.metadata["names"] == what]
