@@ -48,6 +48,10 @@ class Own(InputEncoder):
     def largest_bytes(self) -> int:
         return self._theirs.largest_bytes
 
+    @property
+    def takes_empty(self) -> bool:
+        return self._theirs.takes_empty
+
     def as_text(self, value: Any) -> Any:
         return self._theirs.as_text(value)
 

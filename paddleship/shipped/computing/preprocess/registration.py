@@ -83,6 +83,11 @@ class InputEncoder(ABC):
         """How many bytes a value of a column of bytes may have."""
         return 0
 
+    @property
+    def takes_empty(self) -> bool:
+        """Whether an empty text is a value; otherwise such a row is dropped."""
+        return False
+
     def as_text(self, value: Any) -> Any:
         """A raw value of a column of text that is not text yet, as the text that a client sends; others unchanged."""
         return value
