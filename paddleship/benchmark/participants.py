@@ -14,7 +14,7 @@ from paddleship.config import catalogue
 from paddleship.config.params import Params
 from paddleship.custody import candidates
 from paddleship.errors import CandidateError
-from paddleship.image import footprint
+from paddleship.image import footprint, user_packages
 from paddleship.model import eager
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import runtimes
@@ -58,7 +58,10 @@ class Participants:
 
     def image_bytes(self, name: str) -> int | None:
         """Bytes of a candidate's image, without the base image; None if unknown."""
-        return None if name in BASELINES else footprint.image_bytes(registry.of(name), self.folder(name))
+        if name in BASELINES:
+            return None
+        further = user_packages.pins(candidates.read(self.params, name))
+        return footprint.image_bytes(registry.of(name), self.folder(name), further)
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each participant: its measurements, its costs, and the results of `verify`."""

@@ -22,10 +22,13 @@ def not_served(runtime: Registration) -> tuple[str, ...]:
     return (*_NOT_SERVED, *runtime.not_served)
 
 
-def image_bytes(runtime: Registration, candidate: Path) -> int | None:
-    """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here."""
+def image_bytes(runtime: Registration, candidate: Path, further: Sequence[str] = ()) -> int | None:
+    """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here.
+
+    `further` are the pins of the candidate's preprocess kinds.
+    """
     try:
-        pins, pruned = requirements.of(runtime), not_served(runtime)
+        pins, pruned = {*requirements.of(runtime), *further}, not_served(runtime)
         packages = sum(_package_bytes(name, pruned) for name in requirements.names(pins))
     except (CandidateError, PackageNotFoundError):
         return None
