@@ -1,9 +1,13 @@
 """Rows of text for the kind tokens: an existing tokenizer that changed, pairs from a table, and how many rows are truncated."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+import yaml
 
+from paddleship.config import loading
 from paddleship.data import dataset, truncation
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
@@ -85,3 +89,10 @@ def test_the_share_of_truncated_rows_is_reported(reviews_params, tmp_path):
     assert (finding.kind, finding.severity) == ("truncated-rows", "note")
     assert "8 of 80 rows (10.0%) are truncated: 'text' has up to" in finding.message
     assert not truncation.Truncation(4, 80, {"text": (20, 16)}).findings()
+
+
+def test_the_params_of_the_page_are_valid(base_params):
+    page = (Path(__file__).parents[3] / "docs/how-to/tokens.md").read_text(encoding="utf-8")
+    blocks = [yaml.safe_load(block) for block in re.findall(r"^```yaml\n(.*?)^```$", page, re.M | re.S)]
+    parsed = [loading.parse(loading.merge(base_params, block)).preprocess.entries for block in blocks]
+    assert [list(entries) for entries in parsed] == [["input_ids", "attention_mask", "token_type_ids"], ["ids"], ["ids", "side"]]
