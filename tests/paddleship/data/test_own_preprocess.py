@@ -60,6 +60,7 @@ def test_the_class_of_the_page_learns_encodes_and_travels_with_the_data(params, 
     np.testing.assert_allclose(row["x"], np.array([1, 2, 3, 4]) / largest, rtol=1e-6)
     assert [(one.name, one.dtype) for one in made.requests] == [("signal", "str")]
     assert made.longest_text == 1024
+    assert made.encoders[0].learns
     assert preprocess.build(config, specs).encoders[0].spec == specs[0]
     assert "my_signal" not in sys.modules
 

@@ -11,6 +11,7 @@ from paddleship.config import loading
 from paddleship.data import dataset, truncation
 from paddleship.data.row_validation import RowValidator
 from paddleship.errors import DataError
+from paddleship.model.checkpoint_import.source import refitted
 from paddleship.shipped.computing.preprocess.token_training import Recipe, train
 
 NAMES = ("ids", "seen", "side")
@@ -43,7 +44,8 @@ def test_a_tokenizer_that_changed_after_the_data_was_prepared_is_refused(reviews
     params = values(reviews_params, {"tokenizer": str(file)})
     _, schema = prepared(params, [{"text": text, "label": n % 2} for n, text in enumerate(TEXTS)], folder)
     assert schema["preprocess"]["inputs"]["ids"]["definition"] == content
-    dataset.read_preprocess(folder)
+    made, _, _ = dataset.read_preprocess(folder)
+    assert refitted(made, Path("weights.pdparams")) == []
     file.write_text(content.replace("[CLS]", "[BOS]"), encoding="utf-8")
     with pytest.raises(DataError, match=r"the file '.*/tokenizer\.json', which the input 'ids' is made with, changed .* --again prepare"):
         dataset.read_preprocess(folder)
@@ -82,7 +84,9 @@ def test_an_input_that_an_entry_names_must_be_one_of_the_model(reviews_params):
 def test_the_share_of_truncated_rows_is_reported(reviews_params, tmp_path):
     params = values(reviews_params, {})
     splits, _ = prepared(params, [{"text": text, "label": n % 2} for n, text in enumerate(TEXTS)], tmp_path)
-    found = truncation.find(dataset.read_preprocess(tmp_path)[0], splits.values())
+    made, _, _ = dataset.read_preprocess(tmp_path)
+    assert [one.kind for one in refitted(made, Path("weights.pdparams"))] == ["refitted-preprocess"]
+    found = truncation.find(made, splits.values())
     assert found.facts == {"rows": 8, "share": 0.1, "longest": {"text": {"length": found.longest["text"][0], "kept": 16}}}
     assert found.longest["text"][0] > 60
     (finding,) = found.findings()

@@ -64,6 +64,10 @@ class Own(InputEncoder):
     def fit(self, values: Sequence[Any]) -> Self:
         return replace(self, state=self._theirs.fit(values).learned())
 
+    @property
+    def learns(self) -> bool:
+        return self._theirs.learns
+
     def changed(self) -> str | None:
         return self._theirs.changed()
 

@@ -165,6 +165,11 @@ class InputEncoder(ABC):
             one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored") and "description" not in one.metadata
         }
 
+    @property
+    def learns(self) -> bool:
+        """Whether the rows that it was fitted on decide how a value is encoded."""
+        return any(self.learned().values())
+
     def stored(self) -> dict[str, Any]:
         """The fields that are stored with a candidate."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored")}

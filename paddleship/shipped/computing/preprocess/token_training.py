@@ -76,7 +76,7 @@ def _normalizer(recipe: Recipe) -> Any:
 
 def _known(texts: Sequence[str], normalizer: Any, *, most: int) -> tuple[list[str], list[str]]:
     """The characters that the vocabulary gets, most frequent first, and the normalised texts with spaces in place of all others."""
-    normal = sorted(normalizer.normalize_str(text) for text in texts)
+    normal = [normalizer.normalize_str(text) for text in texts]
     counts = Counter("".join("".join(text.split()) for text in normal))
     ranked, total, covered = sorted(counts, key=lambda one: (-counts[one], one)), counts.total(), 0
     known: list[str] = []

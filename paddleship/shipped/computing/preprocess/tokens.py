@@ -82,6 +82,10 @@ class Tokens(InputEncoder):
             return replace(self, definition=token_training.train(texts, self._recipe))
         return replace(self, definition=self._read())
 
+    @property
+    def learns(self) -> bool:
+        return self.tokenizer is None
+
     def changed(self) -> str | None:
         return self.tokenizer if self.tokenizer and Path(self.tokenizer).is_file() and self._read() != self.definition else None
 
