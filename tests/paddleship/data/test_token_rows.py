@@ -76,6 +76,22 @@ def test_a_table_gives_pairs_and_the_schema_has_one_tokenizer_for_all_inputs_of_
     assert (batch["seen"] == (batch["ids"] != 0)).all()
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (["a", " "], "row 1 of data.reader does not fit model.inputs: input 'text' is empty"),
+        (["a"], "row 1 of data.reader does not fit model.inputs: input 'text' must be two texts in JSON (got '[\"a\"]')"),
+        ("a", "input 'text' must be two texts in JSON (got 'a')"),
+        (["a", 3], "must be two texts in JSON"),
+    ],
+)
+def test_a_pair_that_is_none_is_named_with_its_row(reviews_params, value, words):
+    params = values(reviews_params, {"pair": True})
+    with pytest.raises(DataError) as caught:
+        dataset.clean([{"text": ["a", "b"], "label": 0}, {"text": value, "label": 1}], params.data, RowValidator.of(params))
+    assert words in str(caught.value)
+
+
 def test_an_input_that_an_entry_names_must_be_one_of_the_model(reviews_params):
     with pytest.raises(DataError, match=r"preprocess\.inputs names 'shown', which is not one of model\.inputs"):
         RowValidator.of(values(reviews_params, {"mask": "shown"}))

@@ -70,7 +70,13 @@ class Tokens(InputEncoder):
         return self.max_length * tokenizer_file.CHARACTERS * (1 + self.pair)
 
     def as_text(self, value: Any) -> Any:
-        return json.dumps(_two(value) or value, ensure_ascii=False) if self.pair and isinstance(value, list | tuple | dict) else value
+        if not self.pair or not isinstance(value, list | tuple | dict):
+            return value
+        return json.dumps(_two(value) or value, ensure_ascii=False, default=str)
+
+    def accept(self, value: Any) -> Any:
+        self._not_empty(value)
+        return value
 
     def same(self, value: Any) -> Any:
         clean = [" ".join(self._normalised(text).split()) for text in self._texts(value)]
@@ -160,9 +166,9 @@ class Tokens(InputEncoder):
 
     @cached_property
     def _normalizer(self) -> Any:
-        if self.tokenizer is None and not self.definition:
-            return token_training.untrained(self._recipe).normalizer
-        return tokenizer_file.parsed(self.definition or self._read()).normalizer
+        if self.definition:
+            return self._loaded.tokenizer.normalizer
+        return (token_training.untrained(self._recipe) if self.tokenizer is None else tokenizer_file.parsed(self._read())).normalizer
 
     def _normalised(self, text: str) -> str:
         """The text as the tokenizer reads it; white space alone is no text, whatever the tokenizer makes of it."""
