@@ -1,5 +1,6 @@
 """A preprocess class of the user's code: that of the how-to page, and what is wrong with others."""
 
+import pickle
 import re
 import sys
 from pathlib import Path
@@ -61,6 +62,8 @@ def test_the_class_of_the_page_learns_encodes_and_travels_with_the_data(params, 
     assert [(one.name, one.dtype) for one in made.requests] == [("signal", "str")]
     assert made.longest_text == 1024
     assert made.encoders[0].learns
+    again = pickle.loads(pickle.dumps(made))  # noqa: S301 it goes to other processes
+    assert again.encode({"signal": ["1;2;3;4"]})[0]["x"].tobytes() == row["x"].tobytes()
     assert preprocess.build(config, specs).encoders[0].spec == specs[0]
     assert "my_signal" not in sys.modules
 

@@ -32,6 +32,10 @@ class Own(InputEncoder):
         if loose := [pin for pin in self.requirements if "==" not in pin]:
             raise DataError(f"the preprocess class {self.encoder!r} requires {loose[0]!r}: pin it, name==version")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process gets: it makes the user's class from `code`, because its import would find another one, or none."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
     @cached_property
     def request(self) -> TensorSpec:
         return self._theirs.request

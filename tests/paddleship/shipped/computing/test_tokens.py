@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -157,6 +158,7 @@ def test_an_existing_tokenizer_is_used_as_it_is_apart_from_truncation_and_paddin
     assert len(made.encode("The red cup")) == 5
     assert made.spec.pad == 7
     assert made.changed() is None
+    assert pickle.loads(pickle.dumps(made)).encode("red").tolist() == made.encode("red").tolist()  # noqa: S301 it goes to other processes
     path.write_text(json.dumps(theirs), encoding="utf-8")
     assert made.changed() == str(path)
     path.unlink()
