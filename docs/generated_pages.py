@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import MISSING, Field
 from pathlib import Path
@@ -90,7 +90,7 @@ def _type(annotation: Any) -> str:
         text = " or ".join(dict.fromkeys(_type(part) for part in parts))
     elif origin in (list, Sequence):
         text = f"list of {_type(parts[0])}"
-    elif origin is dict:
+    elif origin in (dict, Mapping):
         text = f"map of {_type(parts[0])} to {_type(parts[1])}"
     elif parts:  # Annotated
         text = _type(parts[0]) + _limits(parts[1:])

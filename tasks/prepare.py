@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.config import watched
 from paddleship.config.params import Params
 from paddleship.custody import chain
-from paddleship.data import dataset, near_repeats, profile
+from paddleship.data import dataset, near_repeats, profile, truncation
 from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.data.task_kinds import registry as task_kinds
@@ -31,6 +31,7 @@ _FEW = 50  # held-out rows
 def prepare(params: Params) -> Report:
     """Read the raw data, clean and split it, and write Parquet with the schema of its preprocessing."""
     watched.require(params, "data.reader", "data.functions")
+    watched.require_files(params)
     begun = chain.begin(params, "prepare")
     kind, validator = task_kinds.get(params.data.task), RowValidator.of(params)
     splits, counts = dataset.clean(dataset.read_raw(params.data, validator.text_columns), params.data, validator)
@@ -48,6 +49,7 @@ def prepare(params: Params) -> Report:
         begun.seal(beside)
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)
+    truncated = truncation.find(preprocess, written.values())
     alike = _repeats_after_encoding(examples)
     near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
@@ -56,6 +58,7 @@ def prepare(params: Params) -> Report:
         "rows": {split: len(rows) for split, rows in written.items()},
         "dropped": counts.facts(),
         "near_repeats": near.facts,
+        "truncated": truncated.facts,
         "length": dict(
             zip(("p50", "p90", "p99", "max"), np.percentile(lengths, [50, 90, 99, 100]).round().astype(int).tolist(), strict=True)
         ),
@@ -82,11 +85,13 @@ def prepare(params: Params) -> Report:
             "alike_rows": alike,
             "near_repeat_rows": len(near.pairs),
             "normalised_rows": normalised,
+            "truncated_rows": truncated.rows,
         },
         verdict=Verdict(checks=checks(contents)),
         findings=counts.findings(params.data.unusable_share)
         + (kind.labels.findings(labels, params.data.class_names) if labels else [])
         + near.findings(params.data.near_repeat_share)
+        + truncated.findings()
         + _few(written),
         facts=facts,
         pictures=shown,

@@ -60,7 +60,8 @@ class Participants:
         """Bytes of a candidate's image, without the base image; None if unknown."""
         if name in BASELINES:
             return None
-        return footprint.image_bytes(registry.of(name), self.folder(name), user_packages.pins(Candidate.read(self.folder(name))))
+        further = user_packages.pins(candidates.read(self.params, name))
+        return footprint.image_bytes(registry.of(name), self.folder(name), further)
 
     def table(self, comparison: Comparison) -> dict[str, dict[str, Any]]:
         """A row for each participant: its measurements, its costs, and the results of `verify`."""

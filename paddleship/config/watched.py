@@ -11,6 +11,8 @@ from typing import Any, cast
 
 from paddleship.config.params import Params
 from paddleship.errors import BadInput
+from paddleship.shipped.computing.preprocess import registry
+from paddleship.shipped.computing.preprocess.registration import Names
 from paddleship.system import source_imports
 
 
@@ -24,7 +26,8 @@ def require(values: Params, *keys: str) -> None:
     root, watched = Path(values.code.root).resolve(), Path(values.code.watch).resolve()
     if not root.is_dir():
         raise BadInput(f"code.root {values.code.root!r} is no folder: set it to the folder that holds your code")
-    for key, reference in (pair for one in keys for pair in _references(values, one)):
+    references = dict(pair for one in keys for pair in _references(values, one))
+    for key, reference in (references | _of_kinds(values, "code")).items():
         file = _file_of(reference) if reference and ":" in reference else None
         if file is None or not file.is_relative_to(root) or any(part.endswith("-packages") for part in file.parts):
             continue
@@ -42,6 +45,24 @@ def _references(values: Params, key: str) -> Iterator[tuple[str, str | None]]:
         yield from ((f"{key}.{name}", reference) for name, reference in named.items())
     else:
         yield key, named
+
+
+def require_files(values: Params) -> None:
+    """Raise BadInput if a file that a preprocess kind reads is not below code.watch or data.raw, whose changes make `prepare` run again."""
+    below = [Path(folder).resolve() for folder in (values.code.watch, values.data.raw)]
+    for key, file in _of_kinds(values, "file").items():
+        if not any(Path(file).resolve().is_relative_to(folder) for folder in below):
+            raise BadInput(
+                f"{key} {file!r} is below neither code.watch ({values.code.watch!r}) nor data.raw ({values.data.raw!r}): its changes would "
+                "make no stage run again; copy it into one of them"
+            )
+
+
+def _of_kinds(values: Params, what: Names) -> dict[str, str]:
+    """What the params of preprocess kinds name, by key."""
+    entries = values.preprocess.written.items()
+    every = {f"preprocess.inputs.{name}.{key}": entry[key] for name, entry in entries for key in registry.get(entry["kind"]).naming(what)}
+    return {key: value for key, value in every.items() if value}
 
 
 def _file_of(reference: str) -> Path | None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from paddleship.config.sections.code import Code
+from paddleship.data import carried_code
 from paddleship.errors import CandidateError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
@@ -17,8 +18,6 @@ from paddleship.shipped.computing import layers, program_layer
 from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.files import sha256
 from paddleship.shipped.computing.preprocess import Batch
-
-_OURS = Path(__file__).parents[1].resolve()
 
 
 @dataclass(frozen=True)
@@ -57,34 +56,9 @@ def copy_code(code: Code | None, target: Path) -> None:
     """Copy the Python files that code.watch names into the folder of a candidate. Raises CandidateError."""
     if code is None:
         raise CandidateError("the folder of the model's code is unknown here")
-    for file, relative_path in sources(code).items():
+    for file, relative_path in carried_code.sources(code).items():
         (target / CODE / relative_path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, target / CODE / relative_path)
-
-
-def sources(code: Code) -> dict[Path, Path]:
-    """The Python files that code.watch names, with their paths relative to code.root. Raises CandidateError."""
-    watched, root = Path(code.watch).resolve(), Path(code.root).resolve()
-    if not watched.is_relative_to(root):
-        raise CandidateError(
-            f"code.watch {code.watch!r} is not below code.root {code.root!r}, so its copy could not be imported: set code.root to a "
-            "folder above it"
-        )
-    files = {file: file.relative_to(root) for file in ([watched] if watched.is_file() else _python(watched))}
-    if not files:
-        raise CandidateError(f"code.watch {code.watch!r} holds no Python file: set it to the package of model.factory")
-    return files
-
-
-def _python(folder: Path) -> Iterator[Path]:
-    """Python files, except hidden ones, virtual environments and paddleship, which the image contains anyway."""
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith(".") or path == _OURS or (path / "pyvenv.cfg").exists():
-            continue
-        if path.is_dir():
-            yield from _python(path)
-        elif path.suffix == ".py":
-            yield path
 
 
 def _is_json(value: Any) -> bool:

@@ -234,7 +234,9 @@ def read_preprocess(folder: Path) -> tuple[Preprocess, dict[str, Any], tuple[Ten
     input_encoders.require_same_code(schema["preprocess"])
     _require_same_task(schema.get(_TASK, {}))
     specs = tuple(TensorSpec.from_dict(item) for item in schema["inputs"])
-    return build(schema["preprocess"], specs, read_dimensions(folder)), schema["preprocess"], specs
+    preprocess = build(schema["preprocess"], specs, read_dimensions(folder))
+    input_encoders.require_same_files(preprocess)
+    return preprocess, schema["preprocess"], specs
 
 
 def _require_same_task(stored: Mapping[str, Any]) -> None:

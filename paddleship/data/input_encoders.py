@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paddleship.config.params import Params
+from paddleship.config.sections.code import Code
+from paddleship.data import carried_code
 from paddleship.errors import DataError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.preprocess import CODE, Preprocess, encoder, inputs_of, registry
@@ -19,7 +21,7 @@ def declared(params: Params) -> Preprocess:
         if name not in inputs:
             key = "preprocess.inputs names" if params.preprocess.inputs else "preprocess.input"
             raise DataError(f"{key} {name!r}, which is not one of model.inputs ({', '.join(inputs)}): name the input that it makes")
-    encoders = [encoder(spec, entries.get(name)) for name, spec in inputs.items()]
+    encoders = [encoder(spec, _carrying(entries.get(name), params.code)) for name, spec in inputs.items()]
     for one in encoders:
         _require_column(one, params)
     return Preprocess(encoders, params.model.rules)
@@ -32,7 +34,7 @@ def fit(preprocess: Preprocess, columns: Mapping[str, Sequence[Any]]) -> Preproc
 
 def config(params: Params, fitted: Preprocess) -> dict[str, Any]:
     """The encoders as a schema and a candidate store them; in the short form if the params have it."""
-    entries = params.preprocess.entries
+    entries = params.preprocess.written
     stored = {one.spec.name: _entry(one, entries[one.spec.name]["kind"]) for one in fitted.encoders if one.spec.name in entries}
     if params.preprocess.inputs:
         return {"inputs": stored}
@@ -51,6 +53,23 @@ def require_same_code(stored: Mapping[str, Any]) -> None:
                 f"the code of the preprocess kind {entry['kind']!r} of input {name!r} changed since the data was prepared (sha256 "
                 f"{digest[:12]}, expected {entry[CODE][:12]}): run `paddleship run --again prepare`"
             )
+
+
+def require_same_files(preprocess: Preprocess) -> None:
+    """Raise DataError if a file that a kind learned from changed since the data was prepared."""
+    for one in preprocess.encoders:
+        if (file := one.changed_file()) is not None:
+            raise DataError(
+                f"the file {file!r}, which the input {one.spec.name!r} is made with, changed since the data was prepared: restore it, or "
+                "run `paddleship run --again prepare`"
+            )
+
+
+def _carrying(entry: Mapping[str, Any] | None, code: Code) -> Mapping[str, Any] | None:
+    """The entry, with the user's code if its kind runs that."""
+    if entry is None or not registry.get(entry["kind"]).naming("code"):
+        return entry
+    return {**entry, "code": carried_code.texts(code)}
 
 
 def _entry(one: InputEncoder, kind: str) -> dict[str, Any]:

@@ -87,7 +87,7 @@ class RowValidator:
         clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
         try:
             for name, value in clean.items():
-                if value is None or (isinstance(value, str) and not self._same(name, value)[0].strip()):
+                if value is None or (isinstance(value, str) and self._lacks_text(name, value)):
                     return Empty(name)
             accepted = self._preprocess.accept(clean)
         except RequestError as error:
@@ -125,12 +125,14 @@ class RowValidator:
 
     def _clean(self, number: int, name: str, value: Any) -> Any:
         """Text and bytes unchanged, numbers as an array, None as None."""
+        readers = self._reading[name]
+        for one in readers:
+            value = one.as_text(value)
         held = partial(where, number, name, value)
         if isinstance(value, str):
             return _encodable(value, held)
         if value is None:
             return None
-        readers = self._reading[name]
         if isinstance(value, bytes) and (not readers or any(one.request.dtype == "bytes" for one in readers)):
             return value
         if text := [one for one in readers if one.request.dtype == "str"]:
@@ -148,6 +150,11 @@ class RowValidator:
             reason = f"{held()}, which is empty (shape {list(array.shape)})"
             raise RowFault(reason, "return a list with the input's pad in it, or None to drop the row")
         return array
+
+    def _lacks_text(self, name: str, value: str) -> bool:
+        """Whether a text is empty, and an input that is made from it takes no empty text."""
+        readers = self._reading[name]
+        return not self._same(name, value)[0].strip() and not (readers and all(one.takes_empty for one in readers))
 
     def _same(self, name: str, value: Any) -> list[Any]:
         """What is equal for values that are the same content, for each input that is made from the column."""

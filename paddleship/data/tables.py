@@ -84,6 +84,7 @@ def _csv(
     cells are lists, with the separator; `pictures` columns whose cells are paths of pictures, below the folder of the file.
     """
     joined, split = _mapping("vectors", vectors), _mapping("lists", lists)
+    text = text.union(*(parts for name, parts in joined.items() if name in text))
     with path.open(newline="", encoding=encoding) as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:

@@ -28,7 +28,7 @@ def image_bytes(runtime: Registration, candidate: Path, further: Sequence[str] =
     `further` are the pins of packages that the candidate needs besides those of its runtime.
     """
     try:
-        pins, pruned = [*requirements.of(runtime), *further], not_served(runtime)
+        pins, pruned = {*requirements.of(runtime), *further}, not_served(runtime)
         packages = sum(_package_bytes(name, pruned) for name in requirements.names(pins))
     except (CandidateError, PackageNotFoundError):
         return None

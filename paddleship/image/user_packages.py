@@ -32,7 +32,8 @@ def lay_out(candidate: Candidate, target: Path) -> None:
 
 def pins(candidate: Candidate) -> list[str]:
     """The pins of the packages that the preprocess kinds of a candidate need in its image."""
-    return list(dict.fromkeys(pin for name in _kinds(candidate) for pin in kinds.get(name).requirements))
+    entries = preprocess.inputs_of(candidate.preprocess).values()
+    return list(dict.fromkeys(pin for one in entries for pin in (*kinds.get(one["kind"]).requirements, *one.get("requirements", ()))))
 
 
 def _entry_points(candidate: Candidate) -> list[EntryPoint]:

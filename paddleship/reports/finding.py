@@ -13,6 +13,7 @@ KINDS: dict[str, str] = {
     # the data
     "unusable-rows": "rows are dropped because a value is missing, a text is empty, or equal inputs have different labels",
     "rounded-values": "values that differ become equal in the model's dtype, so that rows repeat or a column loses its meaning",
+    "truncated-rows": "many rows have a text of which the model reads only the beginning",
     "absent-class": "a class of data.classes has no training row or no test row",
     "few-rows": "there are few held-out rows, so that intervals of scores and decisions are wide",
     "refitted-preprocess": "imported weights were trained with ids or scales that may differ from those that this data gives",

@@ -189,8 +189,8 @@ def test_an_edit_of_the_kind_is_refused_until_the_data_is_prepared_again(verifie
 def test_without_its_package_the_kind_is_refused_with_those_that_are_registered(verified, run):
     done = run(verified, "prepare", path=())
     assert done.returncode == 2
-    said = "preprocess.inputs.tags: there is no preprocess kind 'tags' (registered kinds: categories, characters, image, numbers, tensors)"
-    assert said in done.stderr
+    known = "categories, characters, image, numbers, own, tensors, tokens"
+    assert f"preprocess.inputs.tags: there is no preprocess kind 'tags' (registered kinds: {known})" in done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -210,7 +210,7 @@ def test_its_image_has_the_kind_and_answers_as_eager_does(packaged, run, engine)
     identity = json.loads((packaged / "image.json").read_text(encoding="utf-8"))["image_id"]
     listing = "from paddleship.shipped.computing.preprocess import registry; print(*registry.found())"
     inside = engine.containers.run(identity, ["-c", listing], entrypoint="python", remove=True, network_disabled=True).decode()
-    assert inside.split() == ["categories", "characters", "image", "numbers", "tags", "tensors"]
+    assert inside.split() == ["categories", "characters", "image", "numbers", "own", "tags", "tensors", "tokens"]
     done = run(packaged, "accept")
     assert done.returncode == 0, done.stdout + done.stderr
     release = json.loads((packaged / "release.json").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""A CSV with text, numbers and categories goes to an image without Python but the model: what is served equals eager, row by row."""
+"""A CSV with text, numbers, categories and dates goes to an image: what is served equals eager, row by row."""
 
 import json
 import os
@@ -18,22 +18,60 @@ from paddle import nn
 
 
 class Prices(nn.Layer):
-    """The mean of a description's characters, a town and two numbers in; a price out."""
+    """The mean of a description's characters, a town, two numbers and a day in; a price out."""
 
     def __init__(self, vocabulary_size, towns):
         super().__init__()
         self.characters = nn.Embedding(vocabulary_size, 8, padding_idx=0)
         self.town = nn.Embedding(towns, 4)
-        self.body = nn.Sequential(nn.Linear(8 + 4 + 2, 16), nn.ReLU(), nn.Linear(16, 1))
+        self.body = nn.Sequential(nn.Linear(8 + 4 + 2 + 2, 16), nn.ReLU(), nn.Linear(16, 1))
 
-    def forward(self, ids, town, size):
+    def forward(self, ids, town, size, day):
         known = (ids != 0).astype("float32").unsqueeze(-1)
         text = (self.characters(ids) * known).sum(axis=1) / known.sum(axis=1).clip(min=1)
-        return self.body(paddle.concat([text, self.town(town), size], axis=-1))
+        return self.body(paddle.concat([text, self.town(town), size, day], axis=-1))
 
 
 def build(vocabulary_size, towns):
     return Prices(vocabulary_size, towns)
+'''
+DAYS = '''
+"""A date as the angle of its day in the year."""
+
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+from math import cos, sin, tau
+
+import numpy as np
+
+from paddleship.errors import RequestError
+from paddleship.shipped.computing.preprocess.registration import InputEncoder, param
+from paddleship.shipped.computing.spec import TensorSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Day(InputEncoder):
+    days: float = param("length of a year", 365.25)
+
+    @cached_property
+    def request(self):
+        return TensorSpec(self.column, "str", ("batch",))
+
+    @property
+    def longest_text(self):
+        return 10
+
+    def accept(self, value):
+        self.encode(value)
+        return value
+
+    def encode(self, value):
+        try:
+            angle = tau * date.fromisoformat(value).timetuple().tm_yday / self.days
+        except ValueError:
+            raise RequestError(f"input {self.column!r} is no date (got {value[:20]!r})", "give it as 2024-01-31") from None
+        return np.array([sin(angle), cos(angle)], self.spec.dtype)
 '''
 REPOSITORY = f"paddleship/test-houses-{os.getpid()}"
 TOWNS = {"Oslo": 3.0, "Rome": 1.0, "01234": 0.0}
@@ -45,6 +83,7 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "prices.py").write_text(MODEL)
+    (theirs / "days.py").write_text(DAYS)
     random = np.random.default_rng(0)
     lines = ["description,town,rooms,area,sold,price"]
     for number in range(400):
@@ -55,18 +94,20 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
         lines.append(f'"{text}, nr {number}",{town},{rooms},{area},2024-01-{number % 28 + 1:02},{price:.3f}')
     (theirs / "houses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     inputs = [("ids", "int64", ["batch", "length"]), ("town", "int64", ["batch"]), ("size", "float32", ["batch", 2])]
+    inputs.append(("day", "float32", ["batch", 2]))
     overlay = {
         "name": "houses",
-        "code": {"root": str(theirs), "watch": str(theirs / "prices.py")},
+        "code": {"root": str(theirs), "watch": str(theirs)},
         "data": {
             "fetch": {}, "raw": str(theirs / "houses.csv"), "reader": "csv",
             "kwargs": {"vectors": {"size": ["rooms", "area"], "y": ["price"]}},
-            "inputs": ["description", "town", "size"], "label": "y", "task": "regression", "classes": [],
+            "inputs": ["description", "town", "size", "sold"], "label": "y", "task": "regression", "classes": [],
             "unusable_share": 0.1, "near_repeat_share": 1.0,
         },
         "preprocess": {"inputs": {
             "ids": {"kind": "characters", "column": "description", "max_length": 16, "multiple_of": 16, "vocabulary_size": 40},
             "town": {"kind": "categories"}, "size": {"kind": "numbers"},
+            "day": {"kind": "own", "encoder": "days:Day", "column": "sold", "kwargs": {"days": 366}},
         }},
         "model": {
             "factory": "prices:build", "kwargs": {"vocabulary_size": 40, "towns": 4},
@@ -98,15 +139,18 @@ def test_the_image_is_accepted_and_answers_names_known_or_not_and_refuses_an_emp
     run(checkout, "prepare", "train", "export", "optimize", "verify", "benchmark", "package", "accept")
     release = json.loads((checkout / "release.json").read_text(encoding="utf-8"))
     assert release["accepted"]
-    assert [one["name"] for one in release["example"]["request"]["inputs"]] == ["description", "town", "size"]
+    assert [one["name"] for one in release["example"]["request"]["inputs"]] == ["description", "town", "size", "sold"]
     for built in engine.images.list(name=REPOSITORY):
         engine.images.remove(built.id, force=True)
     model = ServedModel(checkout / "models/candidates/onnxruntime")
 
-    def price(town):
-        return float(model.predict({"description": ["new, nr 5"], "town": [town], "size": [np.array([3.0, 80.0])]})["output"].item())
+    def price(town, sold="2024-01-09"):
+        columns = {"description": ["new, nr 5"], "town": [town], "size": [np.array([3.0, 80.0])], "sold": [sold]}
+        return float(model.predict(columns)["output"].item())
 
     assert price("Oslo") - price("Rome") == pytest.approx(2.0, abs=0.7)
     assert np.isfinite(price("Paris"))
     with pytest.raises(RequestError, match="is empty"):
         price(" ")
+    with pytest.raises(RequestError, match=r"input 'sold' is no date \(got 'yesterday'\)"):
+        price("Oslo", "yesterday")

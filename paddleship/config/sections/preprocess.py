@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from paddleship.config import preprocess_params
 from paddleship.config.sections.section import Section
 from paddleship.config.validation_errors import whole
-from paddleship.shipped.computing.preprocess import registry
+from paddleship.shipped.computing.preprocess import registry, with_further
 from paddleship.shipped.computing.preprocess.text import UnicodeForm
 
 
@@ -30,7 +30,12 @@ class Preprocess(preprocess_params.with_short_kinds(_Preprocess)):  # type: igno
 
     @property
     def entries(self) -> dict[str, dict[str, Any]]:
-        """Kind, column and params of every input that has them."""
+        """Kind, column and params of every input that has them, those included that another's entry names. Raises DataError."""
+        return with_further(self.written)
+
+    @property
+    def written(self) -> dict[str, dict[str, Any]]:
+        """Kind, column and params of every input that has an entry of its own."""
         if self.inputs:
             return {name: {**one, "column": one["column"] or name} for name, one in self.inputs.items()}
         if self.kind == registry.default().name:

@@ -42,7 +42,7 @@ class Import(WeightSource):
 
 def refitted(preprocess: Preprocess, path: Path) -> list[Finding]:
     """A warning if an input is made with what was learned from this data, which need not be what the weights were trained with."""
-    fitted = [one.spec.name for one in preprocess.encoders if any(one.learned().values())]
+    fitted = [one.spec.name for one in preprocess.encoders if one.learns]
     if not fitted:
         return []
     unknown = f"{str(path)!r} does not say with which one its weights were trained"

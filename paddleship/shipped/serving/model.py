@@ -72,8 +72,9 @@ class ServedModel:
                 return
             self._learn(sizes, seconds, sum(math.prod(shape[1:]) for shape in shapes.values()))
         migrates = registry.get(self.candidate.runtime).registration.any_thread
-        unmeasured = self.largest_bytes is not None or any(name.startswith(f"{CODE}/") for name in self.candidate.files)
-        self.is_quick = migrates and not unmeasured and 0 < self._slowest_s < _QUICK_S
+        theirs = any(name.startswith(f"{CODE}/") for name in self.candidate.files)  # what their code takes is not known
+        quick = migrates and not theirs and all(one.quick for one in self._preprocess.encoders)
+        self.is_quick = quick and 0 < self._slowest_s < _QUICK_S
 
     def _filled(self, size: int, shapes: Mapping[str, Sequence[int]]) -> Batch:
         """A batch of the lowest valid values."""

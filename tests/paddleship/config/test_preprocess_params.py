@@ -61,7 +61,10 @@ def of_ids(**keys):
             of_ids(kind="charactres"),
             "preprocess.inputs.ids: there is no preprocess kind 'charactres' (did you mean 'characters'? registered",
         ),
-        (of_ids(kind="zzz"), "'zzz' (registered kinds: categories, characters, image, numbers, tensors): correct kind, or install"),
+        (
+            of_ids(kind="zzz"),
+            "'zzz' (registered kinds: categories, characters, image, numbers, own, tensors, tokens): correct kind",
+        ),
         (of_ids(kind=["a"]), "preprocess.inputs.ids: there is no preprocess kind ['a']"),
         (of_ids(max_lenght=3), "preprocess.inputs.ids: unknown key 'max_lenght' of the kind 'characters' (did you mean 'max_length'?)"),
         (of_ids(kind="numbers", max_length=3), "unknown key 'max_length' of the kind 'numbers' (known keys are column, kind, log)"),

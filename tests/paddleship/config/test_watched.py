@@ -50,3 +50,20 @@ def test_code_below_the_root_that_is_not_watched_is_refused(reviews_params, fold
         return
     with pytest.raises(BadInput, match=f"{refused} .* which is not below code.watch .* set code.watch"):
         watched.require(params, "data.reader", "model.factory")
+
+
+@pytest.mark.parametrize(("file", "refused"), [("ours_a/tokenizer.json", False), ("raw/t.json", False), ("ours_b/t.json", True)])
+def test_a_file_that_a_kind_reads_has_to_be_watched(reviews_params, folder, file, refused):
+    entry = {"kind": "tokens", "column": "text", "tokenizer": str(folder / file)}
+    params = reviews_params(
+        {
+            "code": {"root": str(folder), "watch": str(folder / "ours_a")},
+            "data": {"raw": str(folder / "raw")},
+            "preprocess": {"inputs": {"ids": entry}},
+        }
+    )
+    if not refused:
+        watched.require_files(params)
+        return
+    with pytest.raises(BadInput, match=r"preprocess\.inputs\.ids\.tokenizer '.*' is below neither code\.watch .* copy it into one of them"):
+        watched.require_files(params)

@@ -1,5 +1,6 @@
 """Rows of a model with text and numbers: cleaned, described and read again as each input's kind says."""
 
+import datetime
 import json
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from paddleship.config import loading
 from paddleship.data import dataset, input_encoders
 from paddleship.data.row_validation import RowValidator
-from paddleship.errors import DataError
+from paddleship.errors import DataError, RequestError
 
 INPUTS = [
     {"name": "ids", "dtype": "int64", "shape": ["batch", "length"]},
@@ -74,6 +75,11 @@ def test_rows_are_repeats_if_no_input_tells_them_apart(shop):
         ({"price": "dear"}, "row 100 of data.reader does not fit model.inputs: input 'price' cannot be read as float64"),
         ({"price": float("inf")}, "input 'price' must be finite numbers that float64 can hold"),
         ({"stars": 2.5}, "input 'stars' must be whole numbers that int64 can hold"),
+        ({"price": "2024-01-05"}, "row 100 of data.reader does not fit model.inputs: input 'price' cannot be read as float64 (got '2024-"),
+        (
+            {"price": datetime.date(2024, 1, 5)},
+            "row 100 of data.reader: column 'price' holds datetime.date(2024, 1, 5) with a value of type",
+        ),
     ],
 )
 def test_a_value_that_no_kind_takes_is_named_with_its_row(shop, row, words):
@@ -85,6 +91,26 @@ def test_a_value_that_no_kind_takes_is_named_with_its_row(shop, row, words):
 def test_blank_text_and_missing_numbers_drop_the_row(shop):
     _, counts = cleaned(shop(), [*ROWS, {**ROWS[0], "title": "\u3000"}, {**ROWS[1], "price": None}])
     assert dict(counts.empty) == {"title": 1, "price": 1}
+
+
+def test_a_missing_name_is_a_category_of_its_own_where_the_params_say_so(reviews_params):
+    rows = [{"town": (None, "Oslo", " ")[number % 3], "label": number % 2, "nr": number} for number in range(90)]
+    of = {"data": {"inputs": ["town", "nr"], "validation": 0.2, "test": 0.2}}
+    inputs = [{"name": "town", "dtype": "int64", "shape": ["batch"]}, {"name": "nr", "dtype": "int64", "shape": ["batch"]}]
+    for empty, kept, names in ((False, 30, ["Oslo"]), (True, 90, ["", "Oslo"])):
+        entry = {"kind": "categories", "empty": empty}
+        values = reviews_params(loading.merge(of, {"preprocess": {"inputs": {"town": entry}}, "model": {"inputs": inputs}}))
+        splits, counts = cleaned(values, rows)
+        assert counts.kept == kept
+        made = input_encoders.fit(input_encoders.declared(values), splits["train"].columns).encoders[0]
+        assert sorted(made.names) == names
+        assert list(made.stored()) == ["unicode_form", "unknown", "names"]
+        again = type(made)(column="town", spec=made.spec, **made.stored())
+        if empty:
+            assert int(again.encode("")) == int(again.encode(" ")) == again.names.index("") + 1
+            continue
+        with pytest.raises(RequestError, match="is empty"):
+            again.encode("")
 
 
 def kinds(**entries):

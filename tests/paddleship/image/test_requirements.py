@@ -60,6 +60,16 @@ def test_the_size_of_an_image_counts_what_is_included(tmp_path):
     assert with_pictures > sizes[0] + 1_000_000, "Pillow's libraries"
 
 
+def test_the_size_of_an_image_counts_what_a_preprocess_kind_needs_once(tmp_path):
+    (tmp_path / "model").mkdir()
+    without, tokens, pillow = (
+        footprint.image_bytes(registry.of(name), tmp_path / "model", kinds.get(kind).requirements)
+        for name, kind in (("onnxruntime", "numbers"), ("onnxruntime", "tokens"), ("paddle", "image"))
+    )
+    assert tokens - without > 5_000_000
+    assert pillow == footprint.image_bytes(registry.of("paddle"), tmp_path / "model")
+
+
 @pytest.mark.parametrize(
     "pattern", ["bin", "numpy/f2py", "**/tests", "**/*.pyi", "**/deep/tests", "openvino/lib_[gn]pu.so", "openvino/lib_x.so*", "top*"]
 )

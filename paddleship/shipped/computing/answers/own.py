@@ -13,8 +13,8 @@ import numpy as np
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.answers.registration import Answering, AnswerKind
 from paddleship.shipped.computing.candidate import CODE, Candidate
+from paddleship.shipped.computing.preprocess.own_code import OwnCode
 from paddleship.shipped.computing.references import explain
-from paddleship.shipped.computing.runtimes.own_code import OwnCode
 from paddleship.shipped.computing.spec import Arrays, batch_dimension
 
 _PLAIN = (str, bool, int, float, type(None))

@@ -4,7 +4,8 @@ Every input has a kind, one file each with its registration. A preprocess is bui
 This package goes into the image, so it needs only numpy.
 
 The config maps inputs to the name, the column and the fields of their kind: `{"inputs": {"ids": {"kind": …, "column": …, …}}}`. The short
-form describes one input: `{"kind": …, "column": …, "input": "ids", …}`. Other inputs are of the default kind.
+form describes one input: `{"kind": …, "column": …, "input": "ids", …}`. An entry may name further inputs, which its kind makes from the
+same value. Other inputs are of the default kind.
 """
 
 from __future__ import annotations
@@ -134,13 +135,26 @@ def encoder(spec: TensorSpec, entry: Mapping[str, Any] | None) -> InputEncoder:
     return registry.get(entry["kind"]).encoder(spec=spec, **fields)
 
 
-def inputs_of(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+def inputs_of(config: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """The kind, the column and the fields of every input that is not of the default kind by omission."""
     if "inputs" in config:
-        return dict(config["inputs"])
+        return with_further(config["inputs"])
     if "input" not in config:  # all inputs are of the default kind
         return {}
     return {config["input"]: {key: value for key, value in config.items() if key != "input"}}
+
+
+def with_further(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The entries, and one for each further input that an entry names, as that of a mask beside the ids of a text. Raises DataError."""
+    every = {name: dict(entry) for name, entry in entries.items()}
+    for name, entry in entries.items():
+        for param in registry.get(entry["kind"]).naming("input"):
+            if (other := entry.get(param)) is None:
+                continue
+            if other in every:
+                raise DataError(f"preprocess.inputs.{name}.{param} names {other!r}, which has an entry of its own: name another input")
+            every[other] = {**entry, "gives": param}
+    return every
 
 
 def _sum_over_columns(sizes: Iterable[tuple[str, int]]) -> int | None:

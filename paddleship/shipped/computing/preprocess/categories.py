@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,9 +23,14 @@ _LONGEST_NAME = 256
 class Categories(InputEncoder):
     """A name to its id; `names` has those of the training rows, most frequent first. With `unknown`, their ids begin at 1."""
 
+    quick: ClassVar[bool] = True
+
     unicode_form: UnicodeForm | None = param("Unicode normal form applied to names; null: none", "NFKC")
     unknown: bool = param("give id 0 to names that are not kept; false: refuse them", True)
     most: int = param("number of names that are kept", 10_000, at_least=1, only_params=True)
+    empty: bool = param(
+        "take a missing name as a category of its own, if training rows lack it; false: drop such rows", False, only_params=True
+    )
     names: Sequence[str] = fitted(())
 
     def __post_init__(self) -> None:
@@ -46,6 +51,13 @@ class Categories(InputEncoder):
     @property
     def longest_text(self) -> int:
         return _LONGEST_NAME
+
+    @property
+    def takes_empty(self) -> bool:
+        return self.empty
+
+    def as_text(self, value: Any) -> Any:
+        return "" if value is None and self.empty else value
 
     @cached_property
     def _ids(self) -> dict[str, int]:
@@ -74,7 +86,7 @@ class Categories(InputEncoder):
         if not isinstance(value, str):
             raise RequestError(f"input {self.column!r} must be the name of a category (got {type(value).__name__})", "give a string")
         name = self.same(value)
-        if not name.strip():
+        if not name.strip() and "" not in self._ids:
             raise RequestError(f"input {self.column!r} is empty", "give the name of a category")
         if name not in self._ids and self.names and not self.unknown:
             known = ", ".join(repr(one) for one in self.names[:5]) + (", …" if len(self.names) > 5 else "")

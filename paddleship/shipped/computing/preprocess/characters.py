@@ -36,6 +36,7 @@ class Characters(InputEncoder):
         "number of ids, those for padding and unknown characters included", 4096, at_least=_FIRST + 1, only_params=True
     )
 
+    quick: ClassVar[bool] = True
     sized_by: ClassVar[tuple[str, ...]] = ("max_length", "multiple_of")
 
     @cached_property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,6 +19,8 @@ from paddleship.shipped.computing.spec import TensorSpec
 @dataclass(frozen=True, kw_only=True)
 class Numbers(InputEncoder):
     """One number, or a list of numbers of fixed length; `mean` and `deviation` have one value for each of them."""
+
+    quick: ClassVar[bool] = True
 
     log: bool = param("standardise log(1 + number); numbers must be above -1", False)
     mean: Sequence[float] = fitted(())

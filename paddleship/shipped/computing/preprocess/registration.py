@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from enum import Enum, auto
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 _COMMON = ("column", "spec")  # fields that every kind has
 ValueMeasure = Callable[[Any], float]
+Names = Literal["code", "file", "input"]
 
 
 class Content(Enum):
@@ -28,9 +29,16 @@ class Content(Enum):
     NUMBERS = auto()
 
 
-def param(description: str, default: Any = MISSING, *, at_least: float | None = None, only_params: bool = False) -> Any:
-    """A field that a user sets in params.yaml. `only_params`: it is not stored with a candidate, because only `fit` reads it."""
-    return field(default=default, metadata={"description": description, "at_least": at_least, "stored": not only_params})
+def param(
+    description: str, default: Any = MISSING, *, at_least: float | None = None, only_params: bool = False, names: Names | None = None
+) -> Any:
+    """A field that a user sets in params.yaml. `only_params`: it is not stored with a candidate, because only `fit` reads it.
+
+    `names`: what the value names, if it names something: a class in the user's `code`, whose texts the field `code` then gets; a `file`
+    that `fit` reads; or another `input` of the model, which an encoder of the same params makes from the same value, and whose field
+    `gives` is then the name of this field.
+    """
+    return field(default=default, metadata={"description": description, "at_least": at_least, "stored": not only_params, "names": names})
 
 
 def fitted(default: Any) -> Any:
@@ -46,7 +54,8 @@ class InputEncoder(ABC):
     defaults below. Fields must be values that JSON can hold.
 
     `is_input`: what `accept` returns already is the row of the input. `sized_by` names the params that set the sizes of the input's
-    dynamic dimensions, which `model.dimensions` then must not. `pictorial`: `changed` changes the picture.
+    dynamic dimensions, which `model.dimensions` then must not. `pictorial`: `changed` changes the picture. `quick`: `encode` takes no more
+    than microseconds for each kilobyte of a value, so that a server may call it between two reads of its connections.
     """
 
     column: str
@@ -54,6 +63,7 @@ class InputEncoder(ABC):
 
     is_input: ClassVar[bool] = False
     pictorial: ClassVar[bool] = False
+    quick: ClassVar[bool] = False
     sized_by: ClassVar[tuple[str, ...]] = ()
 
     @cached_property
@@ -76,6 +86,15 @@ class InputEncoder(ABC):
         """How many bytes a value of a column of bytes may have."""
         return 0
 
+    @property
+    def takes_empty(self) -> bool:
+        """Whether an empty text is a value; otherwise such a row is dropped."""
+        return False
+
+    def as_text(self, value: Any) -> Any:
+        """A raw value of a column of text that is not text yet, as the text that a client sends; others unchanged."""
+        return value
+
     def accept(self, value: Any) -> Any:
         """The value of a raw row as it is stored and as a client sends it. Raises RequestError for a value that is never valid."""
         return value
@@ -87,6 +106,10 @@ class InputEncoder(ABC):
     def fit(self, values: Sequence[Any]) -> Self:  # noqa: ARG002 a kind that learns nothing
         """The encoder with what it learns from the column's values in the training part."""
         return self
+
+    def changed_file(self) -> str | None:
+        """The file that `fit` read, if it is another one by now; None if there is none."""
+        return None
 
     def limited(self, values: Sequence[Any]) -> TensorSpec:  # noqa: ARG002 a kind that knows no range
         """The input with the range of valid values; `values` are those of the column in all parts. Raises DataError."""
@@ -149,6 +172,11 @@ class InputEncoder(ABC):
             one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored") and "description" not in one.metadata
         }
 
+    @property
+    def learns(self) -> bool:
+        """Whether the rows that it was fitted on decide how a value is encoded."""
+        return any(self.learned().values())
+
     def stored(self) -> dict[str, Any]:
         """The fields that are stored with a candidate."""
         return {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("stored")}
@@ -182,3 +210,7 @@ class Kind:
     def params(self) -> list[Field[Any]]:
         """The fields that a user sets."""
         return [one for one in fields(self.encoder) if "description" in one.metadata]
+
+    def naming(self, what: Names) -> list[str]:
+        """The params that name such a thing."""
+        return [one.name for one in self.params if one.metadata["names"] == what]

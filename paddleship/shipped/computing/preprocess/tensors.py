@@ -22,6 +22,7 @@ class Tensor(InputEncoder):
     """A column that already is an input of the model."""
 
     is_input: ClassVar[bool] = True
+    quick: ClassVar[bool] = True
 
     @property
     def content(self) -> Content | None:

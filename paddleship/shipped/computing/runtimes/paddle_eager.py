@@ -12,9 +12,9 @@ import numpy as np
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing import arguments, layers, program_layer
 from paddleship.shipped.computing.candidate import CODE, Candidate
+from paddleship.shipped.computing.preprocess.own_code import OwnCode
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.runtimes import paddle_inference
-from paddleship.shipped.computing.runtimes.own_code import OwnCode
 from paddleship.shipped.computing.runtimes.registration import Kind, Registration
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.shipped.computing.structure import describe

@@ -171,9 +171,9 @@ def test_two_kinds_of_one_name_are_refused_and_both_are_named(offer):
 
 
 def test_a_kind_that_is_gone_names_those_that_are_there():
-    registered = r"\(registered kinds: categories, characters, image, numbers, tensors\)"
-    with pytest.raises(CandidateError, match=rf"no preprocess kind 'gone' {registered}: install"):
-        preprocess.build({"inputs": {"price": {"kind": "gone", "column": "price"}}}, [PRICE])
+    registered = r"\(registered kinds: categories, characters, image, numbers, own, tensors, tokens\)"
+    with pytest.raises(CandidateError, match=rf"no preprocess kind 'away' {registered}: install"):
+        preprocess.build({"inputs": {"price": {"kind": "away", "column": "price"}}}, [PRICE])
 
 
 def test_one_kind_is_the_default():

@@ -5,12 +5,13 @@ import pytest
 from onnx import TensorProto, helper
 
 from paddleship.errors import RequestError
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.batching import Answering, Gone
 from paddleship.shipped.serving.errors import RefusedByModel
 from paddleship.shipped.serving.model import ServedModel
 from tests.paddleship.shipped.serving.asked import Asked
-from tests.paddleship.shipped.serving.candidates import make_candidate, make_picking, make_tensors, make_texts
+from tests.paddleship.shipped.serving.candidates import make_candidate, make_picking, make_pictures, make_tensors, make_texts
 
 
 @pytest.fixture
@@ -114,6 +115,21 @@ def test_the_warm_up_learns_what_a_call_costs_beside_its_values(tmp_path, monkey
     monkeypatch.setattr(model, "_warm", lambda _batch: 1e-3)
     model.warm_up()
     assert not model.is_quick
+
+
+def test_a_model_with_pictures_or_code_of_the_user_is_never_quick(tmp_path, monkeypatch):
+    pictures = ServedModel(make_pictures(tmp_path / "pictures"))
+    monkeypatch.setattr(pictures, "_warm", lambda _batch: 1e-5)
+    pictures.warm_up()
+    assert not pictures.is_quick
+    folder = make_tensors(tmp_path / "tensors")
+    (folder / "code").mkdir()
+    (folder / "code/theirs.py").write_text("")
+    Candidate.read(folder).save(folder)
+    theirs = ServedModel(folder)
+    monkeypatch.setattr(theirs, "_warm", lambda _batch: 1e-5)
+    theirs.warm_up()
+    assert not theirs.is_quick
 
 
 def test_an_output_with_the_length_of_the_rows_has_the_same_shape_as_alone(texts):

@@ -67,7 +67,10 @@ class OwnCode(MetaPathFinder, Loader):
         """Run a module; its later imports use these modules too."""
         source = self._sources[module.__name__]
         module.__dict__["__builtins__"] = {**vars(builtins), "__import__": self._import}
-        exec(compile(source.read_bytes(), str(source), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 what an import does
+        exec(compile(self._read(source), str(source), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 what an import does
+
+    def _read(self, source: Path) -> str | bytes:
+        return source.read_bytes()
 
     def _import(
         self,
@@ -85,6 +88,17 @@ class OwnCode(MetaPathFinder, Loader):
     def _taken(self) -> dict[str, ModuleType]:
         """Remove every module of these names from `sys.modules` and return them."""
         return {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in self._roots}
+
+
+class OwnTexts(OwnCode):
+    """The same of modules whose texts are in memory, by path."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        super().__init__(Path(), texts)
+        self._texts = texts
+
+    def _read(self, source: Path) -> str | bytes:
+        return self._texts[source.as_posix()]
 
 
 def _module(file: PurePosixPath) -> str:
