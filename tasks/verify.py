@@ -34,7 +34,7 @@ from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import new_folder
-from paddleship.shipped.computing.preprocess import Batch, Preprocess
+from paddleship.shipped.computing.preprocess import Batch, Example, Preprocess
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.stage.frame import main
 from paddleship.weights import candidate_files
@@ -102,13 +102,19 @@ def verify(params: Params) -> Report:
     )
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
-        proofs.write(beside, verified.passed, params, independent_rows=invariance.rows_are_independent(proved.findings, params.verify))
+        proofs.write(beside, verified.passed, params, _row_facts(params, proved, examples))
         begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)
     report = verified.report(params)
     report.facts |= {"influences": hidden.facts, "rescored": [asdict(one) for one in rescored]}
     return report
+
+
+def _row_facts(params: Params, proved: Proof, examples: Sequence[Example]) -> proofs.RowFacts:
+    independent = invariance.rows_are_independent(proved.findings, params.verify, rows=len(examples))
+    sizes = {tuple((name, array.shape) for name, array in example.items()) for example in examples}
+    return proofs.RowFacts(independent, padded=len(sizes) > 1)
 
 
 def _further(preprocess: Preprocess, rows: Rows, size: int) -> Iterator[Batch]:

@@ -10,6 +10,7 @@ import itertools
 import json
 import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from paddleship.shipped.serving import limits
 from paddleship.shipped.serving.batching import Answering
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.settings import Settings
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
@@ -34,7 +36,7 @@ def main() -> None:
 
 
 def _rate(model: ServedModel, bodies: Sequence[bytes], count: int, seconds: float) -> float:
-    answering, of_json, loop = Answering(model, batching=True), JsonModel(model), asyncio.new_event_loop()
+    answering, of_json, loop = Answering(model, Settings(batching=True, padding=True)), JsonModel(model), asyncio.new_event_loop()
     budget, turn, answered = Budget(limits.in_flight_bytes(limits.available_memory())), itertools.cycle(bodies), 0
 
     def asked() -> HttpRequest:
@@ -45,7 +47,7 @@ def _rate(model: ServedModel, bodies: Sequence[bytes], count: int, seconds: floa
     began = time.perf_counter()
     while time.perf_counter() - began < seconds:
         requests = [asked() for _ in range(count)]
-        answering.answer(requests)
+        answering.answer(deque(requests))
         answered += sum(bool(one.answer.result()) for one in requests)
     rate = answered / (time.perf_counter() - began)
     loop.close()

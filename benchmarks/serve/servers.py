@@ -65,7 +65,7 @@ def running(name: str, folder: Path, path: str, body: bytes) -> Iterator[Server]
                 command = ["-m", "benchmarks.serve.constant", str(port), str(len(_answer(ours.port, path, body)))]
         else:
             shutil.copytree(folder, copy)
-            Settings(batching=name == BATCHED).write(copy)
+            Settings(batching=name == BATCHED, padding=name == BATCHED).write(copy)
         log = stack.enter_context((Path(scratch) / "log").open("wb"))
         process = subprocess.Popen([sys.executable, *command], stdout=log, stderr=log)
         stack.callback(process.wait, timeout=60)

@@ -31,7 +31,8 @@ def build(
     client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str]
 ) -> tuple[Any, Any]:
     """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with."""
-    settings = Settings(batching=proofs.rows_are_independent(params))
+    rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
+    settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded)
     wanted = base_image(params, proven_with["python"])
     base = image.require_base(client, wanted)
     python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])

@@ -1,9 +1,10 @@
-"""What verify proved: the candidates that passed, the limits that they were judged by, and whether rows are independent."""
+"""What verify proved: the candidates that passed, the limits that they were judged by, and what was seen of rows in a batch."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,17 @@ from paddleship.shipped.computing.files import read_json
 _PASSED, _LIMITS, _ROWS = "passed.json", "limits.json", "rows.json"
 
 
-def write(folder: Path, passed: Mapping[str, Any], params: Params, *, independent_rows: bool) -> None:
-    """Write the facts about each candidate that passed, the params that judged them, and whether a row's answer needs no other row."""
-    (folder / _ROWS).write_text(json.dumps({"independent": independent_rows}) + "\n", encoding="utf-8")
+@dataclass(frozen=True)
+class RowFacts:
+    """Whether no answer to a row changed with the other rows of its batch, and whether rows of several sizes were padded to see that."""
+
+    independent: bool
+    padded: bool
+
+
+def write(folder: Path, passed: Mapping[str, Any], params: Params, rows: RowFacts) -> None:
+    """Write the facts about each candidate that passed, the params that judged them, and what was seen of rows in a batch."""
+    (folder / _ROWS).write_text(json.dumps(asdict(rows)) + "\n", encoding="utf-8")
     (folder / _PASSED).write_text(json.dumps(passed) + "\n", encoding="utf-8")
     (folder / _LIMITS).write_text(json.dumps(LINKS["verify"].values(params), indent=1) + "\n", encoding="utf-8")
 
@@ -30,6 +39,6 @@ def read(params: Params) -> dict[str, dict[str, Any]]:
     return passed
 
 
-def rows_are_independent(params: Params) -> bool:
-    """Whether no answer to a row was seen to depend on the other rows of its batch; then a server may batch several requests."""
-    return bool(read_json(Path(params.paths.parity) / _ROWS, stage="verify")["independent"])
+def row_facts(params: Params) -> RowFacts:
+    """What verify saw of rows in a batch."""
+    return RowFacts(**read_json(Path(params.paths.parity) / _ROWS, stage="verify"))

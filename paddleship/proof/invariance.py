@@ -13,6 +13,7 @@ from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Arrays
 
+_FEWEST = 8  # rows that must have been seen in several batches
 _AGAIN = 8  # cases that are asked a second time, and by concurrent callers
 CHEAP_S = 5.0  # time limit for any model under test; for a slow one, the time of its first answers
 
@@ -95,11 +96,11 @@ def batch_variance(evidence: Evidence, answers: Sequence[Arrays], *, noise_limit
     return max((change for name, change in batch_changes(evidence, answers).items() if own[name] <= noise_limit), default=0.0)
 
 
-def rows_are_independent(findings: Iterable[Finding], settings: Verify) -> bool:
-    """Whether the answer to a row did not change with its batch, judged by limits that are no looser than the defaults."""
+def rows_are_independent(findings: Iterable[Finding], settings: Verify, *, rows: int) -> bool:
+    """Whether no answer to one of the real rows changed with its batch, judged by limits that are no looser than the defaults."""
     usual = Verify()
     strict = settings.noise_limit <= usual.noise_limit and settings.invariance_limit <= usual.invariance_limit
-    return strict and not any(finding.kind in ("batch-dependent", "random-forward") for finding in findings)
+    return strict and rows >= _FEWEST and not any(finding.kind in ("batch-dependent", "random-forward") for finding in findings)
 
 
 def batch_changes(evidence: Evidence, answers: Sequence[Arrays]) -> dict[str, float]:

@@ -62,8 +62,8 @@ def _service(arguments: argparse.Namespace) -> Service:
     def load() -> ServedModel:
         return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
 
-    batching = settings.read(arguments.candidate).batching and not arguments.no_batching
-    return Service(load, Budget(limits.in_flight_bytes(memory)), batching=batching)
+    given = settings.Settings() if arguments.no_batching else settings.read(arguments.candidate)
+    return Service(load, Budget(limits.in_flight_bytes(memory)), given)
 
 
 if __name__ == "__main__":

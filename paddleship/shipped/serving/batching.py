@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import math
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Example
 from paddleship.shipped.computing.spec import Arrays, batch_dimension
 from paddleship.shipped.serving.columns import Columns
+from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.settings import Settings
+
+log = logging.getLogger("paddleship.shipped.serving")
+
+Shapes = list[tuple[int, ...]]
+_FAILURES = (Exception, SystemExit)  # of code that a user registered, too
 
 
 class Request(Protocol):
@@ -37,39 +47,44 @@ class Gone(RequestError):
 
 
 class _Asked:
-    """A request whose rows are encoded. `longest` is the number of values in its largest row."""
+    """A request whose rows are encoded. `shapes` are those of each input in its own batch, without the rows."""
 
-    def __init__(self, request: Request, columns: Columns, examples: list[Example]) -> None:
+    def __init__(self, request: Request, columns: Columns, examples: list[Example], shapes: Shapes) -> None:
         self.request, self.columns, self.examples, self.rows = request, columns, examples, len(examples)
-        self.longest = max(sum(array.size for array in example.values()) for example in examples)
+        self.shapes, self.values = shapes, len(examples) * _volume(shapes)
 
 
 class Answering:
-    """Answers requests with one model, for one thread at a time. `batching`: several requests may share a batch.
+    """Answers requests with one model, for one thread at a time. `settings` say whether several may share a batch, and be padded for it.
 
-    Requests share a batch if the answer to a row does not depend on its batch, which `verify` checks; then a row is padded as in a batch
-    of one client. If an output has a dynamic dimension, only requests of equal shapes share a batch, so that its shape stays the same.
+    If an output has a dynamic dimension, only requests of equal shapes share a batch, so that its shape stays the same.
     """
 
-    def __init__(self, model: ServedModel, *, batching: bool) -> None:
+    def __init__(self, model: ServedModel, settings: Settings) -> None:
         self.model = model
         rows, outputs = batch_dimension(model.candidate.inputs), model.candidate.outputs
-        self.batching = batching and all(spec.shape[:1] == (rows,) for spec in outputs)
-        self._pads = not any(isinstance(size, str) for spec in outputs for size in spec.shape[1:])
+        self.batching = settings.batching and all(spec.shape[:1] == (rows,) for spec in outputs)
+        self._pads = settings.padding and not any(isinstance(size, str) for spec in outputs for size in spec.shape[1:])
 
-    def answer(self, waiting: Iterable[Request]) -> None:
-        """Answer every request, in batches of at most the rows that are proven. Only one request is decoded at a time."""
+    def answer(self, waiting: deque[Request]) -> None:
+        """Answer every request, in batches of at most the rows that are proven; each is taken from `waiting`, and let go once answered.
+
+        Only one request is decoded at a time. A defect of this server leaves none without an outcome.
+        """
         batch: list[_Asked] = []
-        rows = 0
-        for request in waiting:
-            if (asked := self._read(request)) is None:
-                continue
-            rows += asked.rows
-            if batch and (not self.batching or rows > self.model.limits.max_batch):
-                self._answer_all(batch)
-                batch, rows = [], asked.rows
-            batch.append(asked)
-        self._answer_all(batch)
+        try:
+            while waiting:
+                if (asked := self._read(waiting.popleft())) is None:
+                    continue
+                if batch and (not self.batching or sum(one.rows for one in batch) + asked.rows > self.model.limits.max_batch):
+                    self._answer_all(batch)
+                    batch.clear()
+                batch.append(asked)
+            self._answer_all(batch)
+        except Exception as failure:
+            for request in (*(asked.request for asked in batch), *waiting):
+                fail(request, failure)
+            waiting.clear()
 
     def _read(self, request: Request) -> _Asked | None:
         """The request with its rows encoded; None if it has its outcome already."""
@@ -77,27 +92,21 @@ class Answering:
             if request.is_gone():
                 raise Gone("the client has disconnected")
             columns = request.decode()
-            return _Asked(request, columns, self.model.encode(columns))
-        except Exception as failure:
-            request.deliver(failure)
+            examples = self.model.encode(columns)
+            return _Asked(request, columns, examples, self._shapes(examples))
+        except _FAILURES as failure:
+            fail(request, failure)
             return None
 
-    def _answer_all(self, batch: Sequence[_Asked]) -> None:
-        if len(batch) < 2:
-            groups: Iterable[Sequence[_Asked]] = [batch] if batch else []
-        elif self._pads:
-            groups = _of_like_sizes(batch, self.model.call_values)
-        else:
-            groups = self._of_equal_shapes(batch)
-        for group in groups:
-            self._answer(group)
+    def _shapes(self, examples: Sequence[Example]) -> Shapes:
+        """The shapes of the batch that rows make; without its rounding to larger sizes if rows of several requests are padded anyway."""
+        if self.batching and not self._pads:
+            return [array.shape[1:] for array in self.model.collate(examples).values()]
+        return [tuple(map(max, zip(*(one[name].shape for one in examples), strict=True))) for name in examples[0]]
 
-    def _of_equal_shapes(self, batch: Sequence[_Asked]) -> Iterable[list[_Asked]]:
-        groups: dict[tuple[tuple[int, ...], ...], list[_Asked]] = {}
-        for asked in batch:
-            shapes = tuple(array.shape[1:] for array in self.model.collate(asked.examples).values())
-            groups.setdefault(shapes, []).append(asked)
-        return groups.values()
+    def _answer_all(self, batch: Sequence[_Asked]) -> None:
+        for group in _groups(batch, self.model.call_values if self._pads else None):
+            self._answer(group)
 
     def _answer(self, group: Sequence[_Asked]) -> None:
         """Run a group as one batch; if that fails, each request by itself, so that none fails because of another."""
@@ -105,9 +114,9 @@ class Answering:
             batch = self.model.collate([example for asked in group for example in asked.examples])
             outputs = self.model.run(batch, alone=len(group) == 1)
             parts = list(_split(outputs, [asked.rows for asked in group])) if len(group) > 1 else [outputs]
-        except Exception as failure:
+        except _FAILURES as failure:
             if len(group) == 1:
-                group[0].request.deliver(failure)
+                fail(group[0].request, failure)
             else:
                 for asked in group:
                     self._answer([asked])
@@ -118,24 +127,45 @@ class Answering:
     def _deliver(self, asked: _Asked, outputs: Arrays) -> None:
         try:
             answer = self.model.finish(asked.columns, asked.examples, outputs)
-            outcome: bytes | BaseException = asked.request.encode(asked.columns, answer)
-        except Exception as failure:
-            outcome = failure
-        asked.request.deliver(outcome)
+            encoded = asked.request.encode(asked.columns, answer)
+        except _FAILURES as failure:
+            fail(asked.request, failure)
+        else:
+            asked.request.deliver(encoded)
 
 
-def _of_like_sizes(batch: Sequence[_Asked], call_values: float) -> Iterator[list[_Asked]]:
-    """Requests in groups, in which padding costs less than a further call of the model."""
+def fail(request: Request, failure: BaseException) -> None:
+    """Deliver the reason why there is no answer, without the frames in which it was raised: these hold the request and its values."""
+    if (kind := kind_of(failure)) is Kind.DEFECT:
+        log.error("a request failed", exc_info=failure)
+        failure = ServingError(kind, "a defect")
+    failure.__traceback__ = failure.__context__ = failure.__cause__ = None
+    request.deliver(failure)
+
+
+def _groups(batch: Sequence[_Asked], call_values: float | None) -> Iterator[list[_Asked]]:
+    """Requests in groups of equal shapes, or with `call_values`, in which padding costs less than a further call of the model."""
     group: list[_Asked] = []
-    rows = values = 0
-    for asked in sorted(batch, key=lambda one: one.longest):
-        own = asked.longest * asked.rows
-        if group and asked.longest * (rows + asked.rows) - (values + own) > call_values:
+    rows, values, shapes = 0, 0, list[tuple[int, ...]]()
+    for asked in sorted(batch, key=lambda one: (one.values // one.rows, one.shapes)):
+        common = _common(shapes, asked.shapes) if group else asked.shapes
+        extra = (rows + asked.rows) * _volume(common) - values - asked.values
+        if group and (extra > call_values if call_values is not None else asked.shapes != shapes):
             yield group
-            group, rows, values = [], 0, 0
+            group, rows, values, common = [], 0, 0, asked.shapes
         group.append(asked)
-        rows, values = rows + asked.rows, values + own
-    yield group
+        rows, values, shapes = rows + asked.rows, values + asked.values, common
+    if group:
+        yield group
+
+
+def _common(one: Shapes, other: Shapes) -> Shapes:
+    """The shapes that rows of two batches are padded to."""
+    return [tuple(map(max, *pair)) for pair in zip(one, other, strict=True)]
+
+
+def _volume(shapes: Shapes) -> int:
+    return sum(map(math.prod, shapes))
 
 
 def _split(outputs: Arrays, rows: Sequence[int]) -> Iterator[Arrays]:

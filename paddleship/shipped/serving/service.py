@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
 from enum import StrEnum
 
@@ -23,11 +23,13 @@ from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.settings import Settings
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_QUICK_BYTES = 2**14  # of requests that are answered at once on the thread of a transport
-_SLOW_S, _MOST_SLOW = 0.005, 8  # after so many in a row, the model never again answers on the thread of a transport
+_QUICK_BYTES, _QUICK_REQUESTS = 2**11, 32  # of a request that a transport answers on its thread, and how many of them in one turn
+_SLOW_S, _MOST_SLOW, _LOOKED_AT = 0.005, 3, 64  # after so many slow turns of the last ones, the model has its own thread
+_QUICK_AGAIN_S = 30.0  # for so long
 
 
 class State(StrEnum):
@@ -37,23 +39,32 @@ class State(StrEnum):
     STOPPING = "stopping"
 
 
+_ALONE = Settings()
+
+
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `batching`: an answer to a row does not depend on the other rows of its batch, so several requests may share one.
+    `settings` say whether several requests may share a batch.
     """
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget, *, batching: bool = False) -> None:
+    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE) -> None:
         self.budget = budget
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before
-        self.batching = batching
-        self._load, self._stopping = load, False
+        self._load, self._settings, self._stopping = load, settings, False
         self._thread = runtimes.inference_thread()
         self._waiting: deque[Request] = deque()
-        self._in_thread, self._is_quick, self._slow = False, False, 0
+        self._in_thread = False
+        self._slow: deque[bool] = deque(maxlen=_LOOKED_AT)
+        self._quick_from = math.inf
         self._lock, self._turn = threading.Lock(), threading.Lock()
+
+    @property
+    def batching(self) -> bool:
+        """Whether requests of this model share batches; only once it is ready."""
+        return self._answering.batching
 
     @property
     def state(self) -> State:
@@ -69,7 +80,8 @@ class Service:
 
     def close(self) -> None:
         """Finish the work that was submitted, and accept no more."""
-        self._stopping = True
+        with self._lock:
+            self._stopping = True
         self._thread.shutdown()
         if self._model is not None:
             self._model.close()
@@ -99,10 +111,9 @@ class Service:
 
         Whether a further call is needed for the rest.
         """
-        quick = self._is_quick and not self._in_thread and self._waiting and self._waiting[0].size <= _QUICK_BYTES
-        if quick and self._turn.acquire(blocking=False):
+        if self._is_quick() and self._turn.acquire(blocking=False):
             try:
-                self._answer_quickly(self._take(_QUICK_BYTES))
+                self._answer_quickly()
             finally:
                 self._turn.release()
             return bool(self._waiting)
@@ -118,32 +129,34 @@ class Service:
             raise ServingError(Kind.STOPPING, "the server is stopping: ask another one")
         return self._thread.submit(self._probe)
 
-    def _take(self, most_bytes: float = math.inf) -> list[Request]:
-        """The requests that have waited longest: the first, and those that keep the sum of their sizes within the limit."""
-        taken: list[Request] = []
-        size = 0
-        while self._waiting and (not taken or size + self._waiting[0].size <= most_bytes):
-            taken.append(self._waiting.popleft())
-            size += taken[-1].size
-        return taken
+    def _is_quick(self) -> bool:
+        """Whether the request that has waited longest may be answered on the thread of the transport."""
+        if self._in_thread or not self._waiting or self._waiting[0].size > _QUICK_BYTES:
+            return False
+        return time.perf_counter() >= self._quick_from
 
-    def _answer_quickly(self, requests: Sequence[Request]) -> None:
-        begun = time.perf_counter()
+    def _answer_quickly(self) -> None:
+        begun, requests = time.perf_counter(), deque[Request]()
+        while self._waiting and len(requests) < _QUICK_REQUESTS and self._waiting[0].size <= _QUICK_BYTES:
+            requests.append(self._waiting.popleft())
         self._answering.answer(requests)
-        self._slow = self._slow + 1 if time.perf_counter() - begun > _SLOW_S else 0
-        if self._slow >= _MOST_SLOW:
-            self._is_quick = False
-            log.info("requests took more than %g ms, so the model answers on a thread of its own from now on", 1000 * _SLOW_S)
+        self._slow.append(time.perf_counter() - begun > _SLOW_S)
+        if self._slow[-1] and sum(self._slow) >= _MOST_SLOW:
+            self._slow.clear()
+            self._quick_from = begun + _QUICK_AGAIN_S
+            log.info("requests took more than %g ms: the model answers on a thread of its own for %g s", 1000 * _SLOW_S, _QUICK_AGAIN_S)
 
     def _answer_in_thread(self) -> None:
-        while self._goes_on():
+        """Answer what waits by now, and come back later for more, so that a probe has its turn; at the end, answer all."""
+        while True:
             with self._turn:
-                self._answering.answer(self._take())
-
-    def _goes_on(self) -> bool:
-        with self._lock:
-            self._in_thread = bool(self._waiting)
-            return self._in_thread
+                self._answering.answer(deque(self._waiting.popleft() for _ in range(len(self._waiting))))
+            with self._lock:
+                self._in_thread = bool(self._waiting)
+                if self._in_thread and not self._stopping:
+                    self._thread.submit(self._answer_in_thread)
+                if not self._in_thread or not self._stopping:
+                    return
 
     def _probe(self) -> None:
         if self._model is not None:
@@ -160,7 +173,7 @@ class Service:
             self.failure = failure
             on_failure(failure)
             return
-        self._answering = Answering(model, batching=self.batching)
-        self._is_quick = model.is_quick
+        self._answering = Answering(model, self._settings)
+        self._quick_from = 0.0 if model.is_quick else math.inf
         self._model = model
         log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)

@@ -14,9 +14,13 @@ _FILE = "serving.json"
 
 @dataclass(frozen=True)
 class Settings:
-    """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one."""
+    """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one.
+
+    `padding`: nor on how far it is padded, so these may be of different sizes.
+    """
 
     batching: bool = False
+    padding: bool = False
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate."""

@@ -28,6 +28,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.datatypes import DATATYPES, shape
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.settings import Settings
 from paddleship.shipped.serving.transports.http.app import App
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
@@ -77,7 +78,7 @@ def evidence():
 
 @contextmanager
 def served(folder, kind=ServedModel, max_batch=MAX_BATCH):
-    service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26), batching=True), []
+    service, failures = Service(lambda: kind(folder, max_batch=max_batch), Budget(2**26), Settings(batching=True, padding=True)), []
     guard = Guard(ConnectionLimits(), service.budget)
     app = App(service, guard, on_failure=failures.append)
 
@@ -221,6 +222,8 @@ class DirectRequest:
         return False
 
     def decode(self):
+        if not self.content:
+            raise RequestError("no calls")
         return self.model.check([Call(*one) for one in pickle.loads(self.content)])  # noqa: S301 this process wrote it
 
     def encode(self, columns, outputs):
@@ -293,7 +296,7 @@ class Direct:
             pass
         try:
             return Reply(Outcome.ANSWERED, 0, asked.answer.result(60))
-        except (RequestError, EOFError) as error:
+        except RequestError as error:
             return Reply(Outcome.FAILED, self.REFUSED, str(error).encode())
         except Exception as error:
             return Reply(Outcome.FAILED, self.BROKEN, repr(error).encode())

@@ -81,4 +81,6 @@ def test_a_lower_precision_may_change_as_much_as_it_is_wrong():
     ],
 )
 def test_rows_are_independent_only_if_no_batch_changed_an_answer_by_the_usual_limits(kind, settings, independent):
-    assert invariance.rows_are_independent([Finding(kind, "note", "words")], Verify(**settings)) is independent
+    found = [Finding(kind, "note", "words")]
+    assert invariance.rows_are_independent(found, Verify(**settings), rows=8) is independent
+    assert not invariance.rows_are_independent(found, Verify(**settings), rows=7)

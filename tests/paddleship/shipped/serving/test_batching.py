@@ -1,5 +1,9 @@
 """Requests that wait at the same time: which share a batch, and that each gets the answer that it gets alone."""
 
+import weakref
+from collections import deque
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -7,11 +11,14 @@ from onnx import TensorProto, helper
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.spec import TensorSpec
-from paddleship.shipped.serving.batching import Answering, Gone
-from paddleship.shipped.serving.errors import RefusedByModel
+from paddleship.shipped.serving.batching import Answering, Gone, _Asked, _groups
+from paddleship.shipped.serving.errors import Kind, RefusedByModel, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.settings import Settings
 from tests.paddleship.shipped.serving.asked import Asked
 from tests.paddleship.shipped.serving.candidates import make_candidate, make_picking, make_pictures, make_tensors, make_texts
+
+TOGETHER = Settings(batching=True, padding=True)
 
 
 @pytest.fixture
@@ -47,8 +54,8 @@ def counted(folder, **options):
     return model
 
 
-def answer(model, requests, *, batching=True):
-    Answering(model, batching=batching).answer(requests)
+def answer(model, requests, settings=TOGETHER):
+    Answering(model, settings).answer(deque(requests))
     return [request.outcome() for request in requests]
 
 
@@ -65,7 +72,7 @@ def test_requests_share_a_batch_and_each_gets_its_own_answer(tensors):
 
 
 def test_without_leave_each_request_is_a_batch_of_its_own(tensors):
-    answer(tensors, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]]))], batching=False)
+    answer(tensors, [Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4], [5, 6]]))], Settings())
     assert tensors.sizes == [(1, 2), (2, 2)]
 
 
@@ -80,7 +87,7 @@ def test_a_request_that_the_model_refuses_fails_alone(tmp_path):
     model = counted(make_picking(tmp_path))
     fine = [Asked(x=rows(3), steps=np.array([2])), Asked(x=rows(3), steps=np.array([3]))]
     wrong = Asked(x=rows(3), steps=np.array([9]))
-    Answering(model, batching=True).answer([fine[0], wrong, fine[1]])
+    Answering(model, TOGETHER).answer(deque([fine[0], wrong, fine[1]]))
     assert [one.outcome()["y"].tolist() for one in fine] == [[[2]], [[3]]]
     with pytest.raises(RefusedByModel):
         wrong.outcome()
@@ -90,7 +97,7 @@ def test_a_request_that_cannot_be_read_or_has_no_client_any_more_changes_nothing
     unread, out_of_range, gone = Asked(x=RequestError("no JSON")), Asked(x=np.float32([[1, 900]])), Asked(x=np.float32([[1, 2]]))
     gone.gone = True
     fine = Asked(x=np.float32([[3, 4]]))
-    Answering(tensors, batching=True).answer([unread, out_of_range, gone, fine])
+    Answering(tensors, TOGETHER).answer(deque([unread, out_of_range, gone, fine]))
     assert fine.outcome()["scores"].tolist() == [[7, -3]]
     assert tensors.sizes == [(1, 2)]
     for request, kind in ((unread, RequestError), (out_of_range, RequestError), (gone, Gone)):
@@ -138,6 +145,44 @@ def test_an_output_with_the_length_of_the_rows_has_the_same_shape_as_alone(texts
     assert texts.sizes == [(2, 2), (1, 4)]
     alone = [answer(texts, [Asked(**request.columns)])[0] for request in requests]
     assert [one["values"].tolist() for one in answers] == [one["values"].tolist() for one in alone]
+
+
+def test_without_leave_to_pad_only_rows_of_equal_sizes_share_a_batch(sums):
+    sums.call_values = 1000
+    answers = answer(sums, [Asked(x=rows(length)) for length in (3, 40, 3)], Settings(batching=True))
+    assert sorted(sums.sizes) == [(1, 40), (2, 3)]
+    assert [one["sum"].tolist() for one in answers] == [[[6]], [[820]], [[6]]]
+
+
+def test_padding_counts_every_size_of_a_row():
+    wide, high = [(1, 400)], [(400, 1)]
+    asked = [_Asked(None, {}, [{"x": np.zeros(shapes[0])}], shapes) for shapes in (wide, high, wide)]
+    assert [len(group) for group in _groups(asked, 1000)] == [2, 1]
+
+
+@pytest.mark.parametrize("error", [StopIteration(), SystemExit(3), KeyError("x")])
+def test_a_defect_of_one_request_is_told_without_its_frames_and_leaves_others_alone(tensors, error, caplog):
+    broken, fine = Asked(x=np.float32([[1, 2]])), Asked(x=np.float32([[3, 4]]))
+    broken.encode = Mock(side_effect=error) if not isinstance(error, StopIteration) else lambda *_: next(iter(()))
+    Answering(tensors, TOGETHER).answer(deque([broken, fine]))
+    assert fine.outcome()["scores"].tolist() == [[7, -3]]
+    with pytest.raises(ServingError) as caught:
+        broken.outcome()
+    assert caught.value.kind is Kind.DEFECT
+    assert caught.value.__context__ is None
+    assert "a request failed" in caplog.text
+
+
+def test_a_request_that_was_answered_is_let_go_before_the_last_one_is(tensors):
+    first = Asked(x=np.float32([[1, 2]]))
+    gone, waiting = weakref.ref(first), deque([first, *(Asked(x=np.float32([[1, 2]])) for _ in range(3))])
+    waiting[-1].decode = lambda: {"x": np.float32([[9, 9] if gone() is None else [1, 1]])}
+    last = waiting[-1]
+    last.columns = {"x": None}
+    last.encode = lambda *columns_and_outputs: columns_and_outputs[1]
+    del first
+    Answering(tensors, Settings()).answer(waiting)
+    assert last.outcome()["scores"].tolist() == [[18, -9]]
 
 
 def test_an_output_without_rows_is_answered_one_request_at_a_time(tmp_path):

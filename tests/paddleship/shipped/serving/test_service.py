@@ -1,5 +1,6 @@
 """The core of the server without a transport: its states, its one thread, and why a request gets no answer."""
 
+import math
 import subprocess
 import sys
 import threading
@@ -98,7 +99,7 @@ def test_a_model_that_cannot_be_loaded_is_reported(started, failure):
 def test_a_slow_model_answers_all_that_waits_on_one_thread_and_nothing_for_who_is_gone(started):
     service, hold = started(), threading.Event()
     service.probe().result(20)
-    service._is_quick = False
+    service._quick_from = math.inf
     first, gone, last = Asked(x=np.float32([[1, 2]]), hold=hold), Asked(x=np.float32([[3, 4]])), Asked(x=np.float32([[5, 6]]))
     service.ask(first)
     service.answer_waiting()
@@ -118,7 +119,7 @@ def test_a_slow_model_answers_all_that_waits_on_one_thread_and_nothing_for_who_i
 def test_a_quick_model_answers_at_once_until_it_is_slow_and_large_requests_never(started, monkeypatch):
     service = started()
     service.probe().result(20)
-    assert service._is_quick
+    assert service._quick_from == 0
     large, small = Asked(x=np.float32([[1, 2]]), size=2**20), Asked(x=np.float32([[1, 2]]))
     service.ask(large)
     assert not service.answer_waiting()
@@ -129,7 +130,7 @@ def test_a_quick_model_answers_at_once_until_it_is_slow_and_large_requests_never
     assert not service.answer_waiting()
     assert small.thread == threading.get_ident()
     monkeypatch.setattr("paddleship.shipped.serving.service._SLOW_S", 0)
-    for expected in [*[True] * 8, False]:
+    for expected in (True, True, True, False):
         request = Asked(x=np.float32([[1, 2]]))
         service.ask(request)
         service.answer_waiting()
@@ -140,13 +141,13 @@ def test_a_quick_model_answers_at_once_until_it_is_slow_and_large_requests_never
 def test_what_a_quick_model_is_asked_in_one_turn_is_limited_and_the_rest_waits_for_the_next(started):
     service = started()
     service.probe().result(20)
-    requests = [Asked(x=np.float32([[1, number]]), size=6000) for number in range(3)]
+    requests = [Asked(x=np.float32([[1, number]]), size=2000) for number in range(33)]
     for request in requests:
         service.ask(request)
     assert service.answer_waiting()
-    assert [request.thread is not None for request in requests] == [True, True, False]
+    assert [request.thread is not None for request in requests] == [*[True] * 32, False]
     assert not service.answer_waiting()
-    assert [request.outcome(1)["scores"].tolist() for request in requests] == [[[1, -1]], [[2, -1]], [[3, -1]]]
+    assert [request.outcome(1)["scores"].tolist() for request in requests] == [[[1 + number, -1]] for number in range(33)]
 
 
 def test_a_stopped_service_has_finished_what_it_began_and_takes_nothing_more(started):

@@ -104,15 +104,18 @@ class Endpoints:
     def _ask(self, request: HttpRequest) -> asyncio.Future[bytes]:
         """The future answer; what comes in one turn of the event loop is answered together."""
         self._service.ask(request)
+        self._schedule()
+        return request.answer
+
+    def _schedule(self) -> None:
         if not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._answer_waiting)
-        return request.answer
 
     def _answer_waiting(self) -> None:
-        self._scheduled = self._service.answer_waiting()
-        if self._scheduled:
-            asyncio.get_running_loop().call_soon(self._answer_waiting)
+        self._scheduled = False
+        if self._service.answer_waiting():
+            self._schedule()
 
     def _named(self, request: Request) -> JsonModel:
         """The model that the path names. Raises ServingError."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paddleship.shipped.serving.columns import Columns
@@ -18,7 +18,8 @@ class HttpRequest:
     def __init__(self, model: JsonModel, body: Body, *, is_gone: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
         self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
         self._reader = threading.get_ident()
-        self._asked: Mapping[str, Any] = {}
+        self._id: str | None = None
+        self._wanted: Sequence[str] = ()
         self.answer: asyncio.Future[bytes] = loop.create_future()
 
     @property
@@ -31,12 +32,12 @@ class HttpRequest:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
         columns = self._model.columns(request)
-        self._asked = {key: request[key] for key in ("id", "outputs") if key in request}  # the rest is large
+        self._id, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
     def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
-        """The answer in JSON. Raises RequestError and ServingError."""
-        return self._model.reply(self._asked, columns, outputs)
+        """The answer in JSON. Raises ServingError."""
+        return self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
 
     def deliver(self, outcome: bytes | BaseException) -> None:
         if threading.get_ident() == self._reader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -84,31 +84,30 @@ class JsonModel:
         """The columns of a request whose body is the value of the one column of the model. Raises RequestError."""
         return self.model.check([protocol.RawTensor(self.model.requests[0].name, body)])
 
-    def reply(self, request: Mapping[str, Any], columns: Columns, outputs: Mapping[str, Any]) -> bytes:
-        """The answer to a request in JSON. Raises RequestError for outputs that there are not, and ServingError."""
+    def wanted(self, request: Mapping[str, Any]) -> Sequence[str]:
+        """The names of the outputs that a request asks for; empty for all. Raises RequestError."""
+        asked, known = request.get("outputs"), [spec.name for spec in self.model.outputs]
+        if asked is None or asked == []:
+            return ()
+        if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
+            raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
+        for item in asked:
+            if item.get("name") not in known:
+                raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
+        return [item["name"] for item in asked]
+
+    def reply(self, columns: Columns, outputs: Mapping[str, Any], *, number: str | None = None, wanted: Sequence[str] = ()) -> bytes:
+        """The answer to a request in JSON; `number` is the id that it came with. Raises ServingError."""
         answer: dict[str, Any] = {"model_name": self.model.candidate.model, "model_version": self.model.version}
-        if "id" in request:
-            answer["id"] = request["id"]
+        if number is not None:
+            answer["id"] = number
         if cut := self.model.cuts(columns):
             answer["parameters"] = {"truncated": cut}
-        named = [protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()]
-        return orjson.dumps({**answer, "outputs": _wanted(named, request.get("outputs"))}, option=orjson.OPT_SERIALIZE_NUMPY)
+        named = {name: protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()}
+        return orjson.dumps({**answer, "outputs": [named[name] for name in wanted or named]}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _sendable(name: str, array: Any) -> Any:
     if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ServingError(Kind.UNSENDABLE, f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")
     return array
-
-
-def _wanted(named: list[dict[str, Any]], asked: Any) -> list[dict[str, Any]]:
-    """The outputs that the request names; all if it names none."""
-    if asked is None or asked == []:
-        return named
-    if not isinstance(asked, list) or not all(isinstance(item, dict) for item in asked):
-        raise RequestError("'outputs' must be a list of {\"name\": …}: leave it out for all outputs")
-    known = {item["name"]: item for item in named}
-    for item in asked:
-        if item.get("name") not in [*known]:  # a list, because the client's value may not be hashable
-            raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
-    return [known[item["name"]] for item in asked]
