@@ -12,6 +12,9 @@ from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
 
+_LARGE_BYTES, _TAKEN_S = 2**18, 1.0
+
+
 class HttpRequest:
     """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread."""
 
@@ -40,12 +43,18 @@ class HttpRequest:
         return self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
 
     def deliver(self, outcome: bytes | BaseException) -> None:
+        """Give the answer to the event loop; a large one is waited for, so that no more of them are made than can be sent."""
         if threading.get_ident() == self._reader:
             self._set(outcome)
-        else:
-            self._loop.call_soon_threadsafe(self._set, outcome)
+            return
+        taken = threading.Event()
+        self._loop.call_soon_threadsafe(self._set, outcome, taken)
+        if isinstance(outcome, bytes) and len(outcome) > _LARGE_BYTES:
+            taken.wait(_TAKEN_S)
 
-    def _set(self, outcome: bytes | BaseException) -> None:
+    def _set(self, outcome: bytes | BaseException, taken: threading.Event | None = None) -> None:
+        if taken is not None:
+            self._loop.call_soon(self._loop.call_soon, taken.set)  # after the task has written the answer
         if self.answer.done():  # it was cancelled
             return
         if isinstance(outcome, BaseException):
