@@ -14,9 +14,8 @@ from paddleship.config.sections.train import ExportedFile
 from paddleship.errors import BadInput, ModelError
 from paddleship.model import building, training
 from paddleship.model.checkpoint_import.source import refitted
-from paddleship.model.exported_file import declared
-from paddleship.model.exported_file.files import Files
-from paddleship.model.exported_file.plain_predictor import PlainPredictor
+from paddleship.model.exported_file import formats
+from paddleship.model.exported_file.file_format import Format
 from paddleship.model.weight_source import Obtained, Setup, WeightSource
 from paddleship.numerics import differences
 from paddleship.reports.verdict import Check
@@ -39,20 +38,18 @@ class Exported(WeightSource):
 
     def build(self, params: Params) -> Any:
         """The layer of the program, with its weights. Raises ModelError."""
-        files = Files.of(self._settings)
+        files = formats.of(self._settings)
         self._digest = files.digest()
-        self._program = files.table(timeout_s=params.verify.timeout_s)
-        declared.require(params.model.inputs, self._program["inputs"], files.program)
-        weights = files.weights(self._program)
+        self._program, weights = files.read(params.model.inputs, timeout_s=params.verify.timeout_s)
         layer = _layer(self._program, files.program)
         if broken := next((name for name, count in building.not_finite(layer, weights).items() if count), None):
-            raise ModelError(f"{str(files.parameters)!r} holds NaN or infinity in {broken!r}: export a model that did not diverge")
+            raise ModelError(f"{str(files.holder)!r} holds NaN or infinity in {broken!r}: export a model that did not diverge")
         layers.fill(layer, weights)
         return layer
 
     def obtain(self, setup: Setup) -> Obtained:
         """Compare the layer with the file."""
-        files = Files.of(self._settings)
+        files = formats.of(self._settings)
         check = _compare(setup, files)
         if files.digest() != self._digest:
             raise ModelError(f"{str(files.program)!r} changed while it was read: run train again when it is complete")
@@ -70,7 +67,7 @@ class Exported(WeightSource):
         )
 
     def digest(self, root: Path) -> str:
-        return Files.of(self._settings).digest(root)
+        return formats.of(self._settings).digest(root)
 
 
 def _layer(program: Mapping[str, Any], path: Path) -> Any:
@@ -90,20 +87,18 @@ def check_answers(pairs: Iterable[tuple[Arrays, Arrays]]) -> Check:
     return Check.at_most("exported_file_max_rel_diff", max(worst, default=np.nan), _SAME, advice=_DIFFERS)
 
 
-def _compare(setup: Setup, files: Files) -> Check:
-    """The check of the layer on real rows, against the file in Paddle Inference."""
-    parameters = files.parameters if files.parameters.exists() else None
+def _compare(setup: Setup, files: Format) -> Check:
+    """The check of the layer on real rows, against the file itself."""
+    factory, arguments = files.predictor()
     setup.layer.eval()
     try:
-        with isolate.Isolated(
-            "the exported file", PlainPredictor, files.program, parameters, timeout_s=setup.params.verify.timeout_s
-        ) as predictor:
+        with isolate.Isolated("the exported file", factory, *arguments, timeout_s=setup.params.verify.timeout_s) as predictor:
             return check_answers(_pairs(setup, predictor))
     except ModelError:
         raise
     except BadInput as obstacle:
         raise ModelError(
-            f"{str(files.program)!r} does not run in Paddle Inference ({obstacle}): check model.inputs and preprocess, or export it again"
+            f"{str(files.program)!r} does not run in {files.runtime} ({obstacle}): check model.inputs and preprocess, or export it again"
         ) from None
 
 
