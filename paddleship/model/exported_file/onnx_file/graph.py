@@ -9,7 +9,7 @@ import numpy as np
 
 from paddleship.errors import ModelError
 from paddleship.model.exported_file.onnx_file import folding, operators, values
-from paddleship.model.exported_file.onnx_file.node import Node
+from paddleship.model.exported_file.onnx_file.node import Node, Source
 from paddleship.model.exported_file.onnx_file.values import Array, Unsupported, Value
 
 _ADVICE = "export the model without it"
@@ -21,9 +21,9 @@ Scope = dict[str, Value]
 class Graph:
     """`weights` collects the arrays of the program's parameters by their names, which are those of the file."""
 
-    def __init__(self, path: str, opset: int) -> None:
+    def __init__(self, source: Source) -> None:
         self.weights: dict[str, Array] = {}
-        self._path, self._opset = path, opset
+        self._source, self._path, self._opset = source, source.path, source.opset
         self._parameters: dict[int, tuple[Array, Any]] = {}  # by the array's id; the array is kept, so that the id stays its own
 
     def write(self, graph: Any, scope: Scope) -> Scope:
@@ -88,7 +88,7 @@ class Graph:
         writer = operators.writers().get(proto.op_type)
         if writer is None:
             return self._expanded(proto, inputs, depth)
-        node = Node(proto, inputs, opset=self._opset, tensor=self.tensor, write=lambda graph: self._branch(graph, scope))
+        node = Node(proto, inputs, self._source, tensor=self.tensor, write=lambda graph: self._branch(graph, scope))
         results = writer(node)
         return results if isinstance(results, list | tuple) else [results]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,17 +12,33 @@ from paddleship.model.exported_file.onnx_file import values
 from paddleship.model.exported_file.onnx_file.values import Array, Sizes, Unsupported, Value
 
 
+@dataclass(frozen=True)
+class Source:
+    """The file of a graph. `opset` is its version of ONNX's operators; `one_row`: it takes one row, and is written for any number."""
+
+    path: str
+    opset: int
+    one_row: bool = False
+
+
 class Node:
-    """`opset` is the version of ONNX's operators that the file names; `write` writes a graph inside this operator."""
+    """`write` writes a graph inside this operator, `tensor` makes a Paddle value of another one."""
 
     def __init__(
-        self, proto: Any, inputs: Sequence[Value], *, opset: int, tensor: Callable[[Value, str], Any], write: Callable[[Any], list[Value]]
+        self,
+        proto: Any,
+        inputs: Sequence[Value],
+        source: Source,
+        *,
+        tensor: Callable[[Value, str], Any],
+        write: Callable[[Any], list[Value]],
     ) -> None:
         import onnx
         import paddle
 
         self.paddle, self.functional = paddle, paddle.nn.functional
-        self.kind, self.opset, self.outputs = str(proto.op_type), opset, list(proto.output)
+        self.kind, self.outputs = str(proto.op_type), list(proto.output)
+        self.opset, self.one_row = source.opset, source.one_row
         self.write = write
         self._names, self._inputs, self._tensor = list(proto.input), list(inputs), tensor
         self._attributes = {one.name: onnx.helper.get_attribute_value(one) for one in proto.attribute}

@@ -17,6 +17,7 @@ from paddleship.errors import ModelError
 from paddleship.model.exported_file import translating
 from paddleship.model.exported_file.onnx_file import proto, values
 from paddleship.model.exported_file.onnx_file.graph import Graph, unique
+from paddleship.model.exported_file.onnx_file.node import Source
 from paddleship.model.exported_file.onnx_file.values import Array
 from paddleship.shipped.computing import program_layer
 
@@ -42,8 +43,11 @@ class Translation:
         self._inputs = list(self._named(self._model.graph))
 
     def inputs(self) -> list[dict[str, Any]]:
-        """The inputs, in the order of the file; a dynamic size is -1. Their names are those that an argument may have."""
-        return [{"name": item.name, "dtype": item.dtype, "shape": list(item.shape)} for item in self._inputs]
+        """The inputs, in the order of the file; a dynamic size is -1. Their names are those that an argument may have.
+
+        A file that takes one row is written for any number of them.
+        """
+        return [{"name": item.name, "dtype": item.dtype, "shape": _any_rows(item.shape)} for item in self._inputs]
 
     def read(self, fixed: Mapping[str, Sequence[int]]) -> tuple[dict[str, Any], dict[str, Array]]:
         """The table for inputs of these sizes, of which -1 is dynamic, and the arrays of its parameters. Raises ModelError."""
@@ -52,7 +56,8 @@ class Translation:
         paddle.enable_static()
         program = paddle.static.Program()
         with paddle.static.program_guard(program, paddle.static.Program()):
-            graph = Graph(str(self._path), proto.version(self._model, self._path))
+            one_row = any(list(item.shape[:1]) == [1] for item in self._inputs)
+            graph = Graph(Source(str(self._path), proto.version(self._model, self._path), one_row))
             self._write(graph, fixed)
         table = translating.table_of(program, self._path)
         inputs = {item["name"]: item for item in table["inputs"]}
@@ -84,6 +89,10 @@ class Translation:
         if not tensor.HasField("shape"):
             raise ModelError(f"{str(self._path)!r} does not say how many dimensions {item.name!r} has: export it with its shapes")
         return [size.dim_value if size.dim_value > 0 else -1 for size in tensor.shape.dim], dtype
+
+
+def _any_rows(shape: Sequence[int]) -> list[int]:
+    return [-1, *shape[1:]] if shape[:1] == [1] else list(shape)
 
 
 def _kind(item: Any) -> str:

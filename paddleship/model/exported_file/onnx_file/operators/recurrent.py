@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from paddleship.model.exported_file.onnx_file import values
 from paddleship.model.exported_file.onnx_file.node import Node
 from paddleship.model.exported_file.onnx_file.operators import Writer
 from paddleship.model.exported_file.onnx_file.values import Array, Unsupported
@@ -79,10 +80,11 @@ def _weights(node: Node, kind: _Kind) -> list[Array]:
 
 def _state(node: Node, index: int, x: Any, count: int, hidden: int, *, batch_first: bool) -> Any:
     """A first state, of shape (directions, batch, hidden)."""
+    batch = values.sizes_of(x)[1]
     if node.has(index):
         given = node.tensor(index)
-        return node.paddle.transpose(given, [1, 0, 2]) if batch_first else given
-    batch = x.shape[1] if x.shape[1] >= 0 else node.paddle.shape(x)[1]
+        given = node.paddle.transpose(given, [1, 0, 2]) if batch_first else given
+        return node.paddle.expand(given, [count, batch, hidden]) if node.one_row and given.shape[1] == 1 else given
     return node.paddle.full([count, batch, hidden], 0, x.dtype)
 
 

@@ -36,7 +36,9 @@ def _reshape(node: Node) -> Value:
 
 
 def _without_copies(node: Node, x: Any, items: list[Size]) -> list[Size]:
-    """The sizes of the new shape; 0 copies that of the input."""
+    """The sizes of the new shape; 0 copies that of the input, as does a first 1 in a file for one row."""
+    if node.one_row and items and isinstance(items[0], int) and items[0] == 1 and list(x.shape[:1]) == [-1]:
+        items = [0, *items[1:]]
     if not any(isinstance(item, int) and item == 0 for item in items) or node.attribute("allowzero", 0):
         return items
     sizes = values.sizes_of(x)
