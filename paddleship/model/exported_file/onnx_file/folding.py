@@ -95,11 +95,13 @@ def _type(value: Any) -> Any:
     return onnx.helper.make_tensor_type_proto(dtype, [size if size >= 0 else None for size in value.shape])
 
 
-def with_attributes(function: Any, proto: Any) -> Iterator[Any]:
-    """The operators of a function, with the attributes of its call."""
+def with_attributes(function: Any, proto: Any, opset: int) -> Iterator[Any]:
+    """The operators of a function, with the attributes of its call, or their defaults."""
     import onnx
 
-    given = {one.name: one for one in function.attribute_proto} | {one.name: one for one in proto.attribute}
+    known = onnx.defs.get_schema(proto.op_type, opset, "").attributes
+    given = {name: one.default_value for name, one in known.items() if one.default_value.name}
+    given |= {one.name: one for one in proto.attribute}
     for inner in function.node:
         node = onnx.NodeProto()
         node.CopyFrom(inner)

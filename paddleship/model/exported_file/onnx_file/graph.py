@@ -37,10 +37,13 @@ class Graph:
         """The numbers of a tensor of the file. Raises ModelError for those that numpy does not have."""
         import onnx
 
-        if values.name_of_type(item.data_type) or item.data_type in (onnx.TensorProto.FLOAT16, onnx.TensorProto.STRING):
-            return np.asarray(onnx.numpy_helper.to_array(item))
         kind = onnx.TensorProto.DataType.Name(item.data_type).lower()
-        raise ModelError(f"{self._path!r} holds {item.name!r} as {kind}, which is not supported: export the model in float32")
+        if not values.name_of_type(item.data_type) and kind not in ("float16", "string", "uint16", "uint32", "uint64"):
+            raise ModelError(f"{self._path!r} holds {item.name!r} as {kind}, which is not supported: export the model in float32")
+        try:
+            return np.asarray(onnx.numpy_helper.to_array(item))
+        except (TypeError, ValueError) as odd:
+            raise ModelError(f"{self._path!r} holds {item.name!r} with other numbers than its shape has ({odd}): copy it again") from None
 
     def tensor(self, value: Value, name: str) -> Any:
         """A value as Paddle's: an array becomes a constant, or a parameter with a name like `name`."""
@@ -104,7 +107,7 @@ class Graph:
             raise Unsupported("")
         scope: Scope = dict(zip(function.input, inputs, strict=False))
         scope |= dict.fromkeys(list(function.input)[len(inputs) :])
-        for inner in folding.with_attributes(function, proto):
+        for inner in folding.with_attributes(function, proto, self._opset):
             self._add(inner, scope, depth + 1)
         return [scope.get(name) for name in function.output]
 

@@ -17,7 +17,7 @@ from paddleship.shipped.computing import program_layer
 from paddleship.stage.fingerprint import fingerprint
 from tasks.prepare import prepare
 from tasks.train import train
-from tests import small_exported
+from tests import small_exported, small_onnx
 
 
 @pytest.fixture(scope="session")
@@ -33,21 +33,42 @@ def exported(once, tmp_path_factory):
 
 
 @pytest.fixture
-def params(exported, tmp_path, monkeypatch):
-    """Params for a copy of the exported files whose rows are prepared, with this source, model and train."""
-    theirs = tmp_path / "theirs"
-    shutil.copytree(exported, theirs)
-    monkeypatch.syspath_prepend(theirs)
-    monkeypatch.chdir(tmp_path)
+def prepared(tmp_path, monkeypatch):
+    """Params for the exported files in a folder whose rows are prepared, with this source, model and train."""
 
-    def of(model=(), train=(), **source):
-        values = small_exported.values(theirs, **source)
-        return loading.parse(values | {"model": values["model"] | dict(model), "train": values["train"] | dict(train)})
+    def make(theirs, module):
+        monkeypatch.syspath_prepend(theirs)
+        monkeypatch.chdir(tmp_path)
 
-    prepare(of())
-    yield of
+        def of(model=(), train=(), **source):
+            values = module.values(theirs, **source)
+            return loading.parse(values | {"model": values["model"] | dict(model), "train": values["train"] | dict(train)})
+
+        prepare(of())
+        return of
+
+    yield make
     paddle.set_default_dtype("float32")
     sys.modules.pop("pictures", None)
+
+
+@pytest.fixture
+def params(exported, prepared, tmp_path):
+    """Params for a copy of the files that Paddle exported."""
+    shutil.copytree(exported, tmp_path / "theirs")
+    return prepared(tmp_path / "theirs", small_exported)
+
+
+@pytest.fixture
+def onnx_params(prepared, tmp_path):
+    """Params for an `.onnx` file of a batch of this size."""
+
+    def make(batch="batch"):
+        (tmp_path / "theirs").mkdir()
+        small_onnx.export(tmp_path / "theirs", batch)
+        return prepared(tmp_path / "theirs", small_onnx)
+
+    return make
 
 
 def test_an_exported_file_is_compared_with_paddle_inference_scored_and_put_into_the_checkpoint(params, tmp_path):
@@ -68,6 +89,22 @@ def test_an_exported_file_is_compared_with_paddle_inference_scored_and_put_into_
     single = Eager(SourceModel.of(values)).run({"x": rows})["output"]
     double = Eager(SourceModel.of(values), dtype="float64").run({"x": rows})["output"]
     assert double.dtype == np.float64
+    assert 0 < np.abs(single - double).max() < 1e-6
+
+
+@pytest.mark.parametrize("batch", ["batch", 1])
+def test_an_onnx_file_is_compared_with_onnx_runtime_scored_and_put_into_the_checkpoint(batch, onnx_params, tmp_path):
+    values = onnx_params(batch)()
+    report = train(values)
+    assert report.verdict, report.verdict.failures
+    assert f"as the exported file {tmp_path}/theirs/model.onnx (imported, sha256 " in report.headline
+    (check,) = [check for check in report.verdict.checks if check.name == "exported_file_max_rel_diff"]
+    assert check.measured <= 1e-6
+    assert report.metrics["test_accuracy"] > 0.9
+    shutil.rmtree(tmp_path / "theirs")
+    rows = np.random.default_rng(1).normal(size=(3, 1, 8, 8)).astype("float32")
+    single = Eager(SourceModel.of(values)).run({"x": rows})["output"]
+    double = Eager(SourceModel.of(values), dtype="float64").run({"x": rows})["output"]
     assert 0 < np.abs(single - double).max() < 1e-6
 
 
