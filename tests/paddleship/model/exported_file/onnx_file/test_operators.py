@@ -92,6 +92,11 @@ def _require_answers(case, path, *, constants):
         np.testing.assert_allclose(answer, other, rtol=1e-3, atol=1e-5)
 
 
+def _reason(line):
+    assert len(line.splitlines()) == 1
+    return re.search(_REFUSED, line)["operator"] or ""
+
+
 def refusals(cases, path):
     """For each case that is refused the operator, or "" for another reason. Raises for a wrong answer, and for any other error."""
     found = {}
@@ -102,8 +107,7 @@ def refusals(cases, path):
                 found.pop(name, None)
                 break
             except ModelError as refused:
-                found[name] = re.search(_REFUSED, str(refused))["operator"] or ""
-                assert len(str(refused).splitlines()) == 1
+                found[name] = _reason(str(refused))
             if _arrays(case, "input", len(onnx.load(str(case / "model.onnx")).graph.input)) is None:
                 break
     return found
