@@ -8,7 +8,7 @@ import numpy as np
 
 from paddleship.model.exported_file.onnx_file.node import Node
 from paddleship.model.exported_file.onnx_file.operators import Writer
-from paddleship.model.exported_file.onnx_file.operators.shaping import padded
+from paddleship.model.exported_file.onnx_file.operators.slicing import padded
 from paddleship.model.exported_file.onnx_file.values import Unsupported
 
 Pads = list[tuple[int, int]]  # before and after, for each dimension of the picture
