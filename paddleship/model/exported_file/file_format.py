@@ -21,11 +21,12 @@ _ADVICE = "correct the path, or give an absolute one: an isolated run has only w
 
 
 class Format(ABC):
-    """`title`: what such a file is; `runtime`: what runs the file itself."""
+    """`title`: what such a file is; `runtime`: what runs the file itself; `other_kernels`: not with Paddle's kernels."""
 
     suffixes: ClassVar[Sequence[str]]
     title: ClassVar[str]
     runtime: ClassVar[str]
+    other_kernels: ClassVar[bool] = False
 
     def __init__(self, settings: ExportedFile) -> None:
         self.program = Path(settings.exported)

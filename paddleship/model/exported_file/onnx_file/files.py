@@ -21,6 +21,7 @@ class OnnxFile(Format):
     suffixes = (".onnx",)
     title = "an .onnx file"
     runtime = "ONNX Runtime"
+    other_kernels = True
 
     def __init__(self, settings: ExportedFile) -> None:
         super().__init__(settings)

@@ -12,6 +12,7 @@ from paddleship.config import loading
 from paddleship.errors import ModelError, ParamsError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
+from paddleship.model.exported_file import source
 from paddleship.model.exported_file.plain_predictor import PlainPredictor
 from paddleship.shipped.computing import program_layer
 from paddleship.stage.fingerprint import fingerprint
@@ -106,6 +107,17 @@ def test_an_onnx_file_is_compared_with_onnx_runtime_scored_and_put_into_the_chec
     single = Eager(SourceModel.of(values)).run({"x": rows})["output"]
     double = Eager(SourceModel.of(values), dtype="float64").run({"x": rows})["output"]
     assert 0 < np.abs(single - double).max() < 1e-6
+
+
+def test_other_kernels_may_differ_by_the_layers_own_rounding_and_by_no_more():
+    layer, file = ({"y": np.array([1.0, second])} for second in (1.0, 1.00006))
+
+    def check(rounding):
+        return source.check_answers([source.Answers(layer, file, {"y": np.array([1.0, 1.0 + rounding])})])
+
+    assert not check(0)
+    assert check(2e-5)
+    assert not source.check_answers([source.Answers(layer, {"y": np.array([1.0, 1.002])}, {"y": np.array([1.0, 1.1])})])
 
 
 def test_other_files_of_that_name_make_another_source(params, tmp_path):
