@@ -1,4 +1,5 @@
-"""What the site generates at build time: the reference pages for the params, the preprocess kinds, the commands and the kinds of findings.
+"""What the site generates at build time: the reference pages for the params, the preprocess kinds, the commands, the kinds of findings,
+and the operators of ONNX.
 
 The last line of such a page says so to readers of the source; it is replaced by the text of its function here.
 """
@@ -165,11 +166,19 @@ def _param(one: Field[Any], annotation: Any) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
+def onnx_operators() -> str:
+    """The operators of ONNX that have a writer, in one paragraph."""
+    from paddleship.model.exported_file.onnx_file import operators
+
+    return ", ".join(f"`{name}`" for name in sorted(operators.writers())) + "."
+
+
 GENERATED: dict[str, Callable[[], str]] = {
     "reference/params": params,
     "reference/preprocess-kinds": preprocess_kinds,
     "reference/commands": commands,
     "reference/findings": findings,
+    "reference/onnx-operators": onnx_operators,
 }
 
 

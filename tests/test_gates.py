@@ -246,6 +246,7 @@ SHIPPED = Shipped(model="m", version="1", image="m:1", image_id="sha256:1", cand
 WEIGHT = Finding("weights-differ", "error", "fc.weight is zero", "export again")
 MADE, FAILED = ConversionResult("paddle", "paddle", "float32"), ConversionResult("paddle", "paddle", "float32", reason="no kernel")
 TWO_PROGRAMS = (Program("4", {"batch": 8, "length": 4}), Program("2", {"batch": 1, "length": 2}))
+ABOVE = {"y": np.array([1.0, 1.001])}
 WITHOUT = {"scores": np.full((ROWS, 2), np.nan)}
 
 # name: (what the judge says of something that this gate must refuse, and of something that it must not)
@@ -257,8 +258,8 @@ GATES = {
         lambda: [train.check_round_trip({"y": np.ones(2)}, {"y": np.ones(2)})],
     ),
     "exported_file_max_rel_diff": (
-        lambda: [source.check_answers([({"y": np.ones(2)}, {"y": np.ones(2)}), ({"y": np.ones(2)}, {"y": np.array([1.0, 1.001])})])],
-        lambda: [source.check_answers([({"y": np.ones(2)}, {"y": np.ones(2)})])],
+        lambda: [source.check_answers([source.Answers({"y": np.ones(2)}, {"y": np.ones(2)}), source.Answers({"y": np.ones(2)}, ABOVE)])],
+        lambda: [source.check_answers([source.Answers({"y": np.ones(2)}, {"y": np.ones(2)})])],
     ),
     "validation_*": (
         lambda: train.check_score(0.5, "r2", Train(min_score=0.6), advice="train longer"),

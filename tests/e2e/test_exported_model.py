@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from paddleship.config import loading
-from tests import small_exported
+from tests import small_exported, small_onnx
 from tests.e2e.stage_runs import run
 
 QUICK = {
@@ -25,13 +25,13 @@ STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark")
 
 @pytest.fixture
 def checkout_for(tmp_path, checkout_of, base_params, warm_commands):
-    """A checkout whose params name the exported files in a folder."""
+    """A checkout whose params name the exported files in a folder, which `module` wrote."""
 
-    def make(folder, **changes):
+    def make(folder, module=small_exported, **changes):
         checkout = checkout_of("exported")
         base = {key: value for key, value in base_params.items() if key != "preprocess"}
         own = {"data": {"fetch": {}, "kwargs": {}, "near_repeat_share": 1.0, "unusable_share": 1.0}}
-        values = loading.merge(loading.merge(loading.merge(base, small_exported.values(folder)), own | QUICK), changes)
+        values = loading.merge(loading.merge(loading.merge(base, module.values(folder)), own | QUICK), changes)
         (checkout / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False))
         return checkout
 
@@ -81,6 +81,29 @@ def test_the_layer_of_a_program_is_served_by_eager_paddle_where_that_is_chosen(t
         engine.images.remove(built.id, force=True)
     assert release["accepted"]
     assert release["runtime"] == "paddle-eager"
+
+
+@pytest.mark.engine
+@pytest.mark.long
+def test_an_onnx_file_becomes_an_accepted_image(tmp_path, checkout_for, engine):
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    small_onnx.export(theirs)
+    repository = f"paddleship/test-exported-onnx-{os.getpid()}"
+    checkout = checkout_for(
+        theirs, small_onnx, package={"repository": repository}, benchmark={"max_seconds": 20}, accept={"load_requests": 20}
+    )
+    run(checkout, *STAGES, "package", "accept")
+    verified = report(checkout, "verify")
+    release = json.loads((checkout / "release.json").read_text())
+    for built in engine.images.list(name=repository):
+        engine.images.remove(built.id, force=True)
+    assert f", as the exported file {theirs}/model.onnx" in verified["headline"]
+    assert {name: row["status"] for name, row in verified["candidates"].items()} == dict.fromkeys(
+        [*QUICK["optimize"]["candidates"], "to_static"], "proven"
+    )
+    assert release["accepted"]
+    assert release["weights_source"].startswith("imported, sha256 ")
 
 
 RESNET = """

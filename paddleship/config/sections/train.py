@@ -30,7 +30,9 @@ class CheckpointFile(FileSource):
 
 
 class ExportedFile(FileSource):
-    exported: str = Field(description="a .json or .pdmodel of Paddle, which is the model: there is no factory, and nothing is trained")
+    exported: str = Field(
+        description="a .json or .pdmodel of Paddle, or an .onnx file, which is the model: there is no factory, and nothing is trained"
+    )
     parameters: str | None = Field(None, description="its .pdiparams; null: the file of that name beside it")
 
     @property

@@ -2,51 +2,48 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paddleship.config.sections.model import Input
 from paddleship.config.sections.train import ExportedFile
 from paddleship.errors import ModelError, ProcessDied
-from paddleship.model.exported_file import translating
+from paddleship.model.exported_file import declared, translating
+from paddleship.model.exported_file.file_format import Format, Weights
+from paddleship.model.exported_file.plain_predictor import PlainPredictor
 from paddleship.numerics import combined_tensors
-from paddleship.shipped.computing.files import sha256
 from paddleship.system import isolate
 
-_SUFFIXES = (".json", ".pdmodel")
-_ADVICE = "correct the path, or give an absolute one: an isolated run has only what git keeps"
 
+class Files(Format):
+    """A program that Paddle exported, and its parameters, which need not exist if the program has none."""
 
-@dataclass(frozen=True)
-class Files:
-    program: Path
-    parameters: Path  # need not exist if the program has no parameters
+    suffixes = (".json", ".pdmodel")
+    title = "the program that Paddle exported, a .json (such as inference.json) or a .pdmodel"
+    runtime = "Paddle Inference"
 
-    @classmethod
-    def of(cls, settings: ExportedFile) -> Files:
-        """The files. Raises ModelError for a name that is not that of a program."""
-        program = Path(settings.exported)
-        if program.suffix not in _SUFFIXES:
-            raise ModelError(
-                f"train.source.exported is {settings.exported!r}: name the program that Paddle exported, a .json (such as "
-                "inference.json) or a .pdmodel"
-            )
-        return cls(program, Path(settings.parameters) if settings.parameters else program.with_suffix(".pdiparams"))
+    def __init__(self, settings: ExportedFile) -> None:
+        super().__init__(settings)
+        self.parameters = Path(settings.parameters) if settings.parameters else self.program.with_suffix(".pdiparams")
 
-    def digest(self, root: Path = Path()) -> str:
-        """One hash of both files; relative paths are below `root`. Raises ModelError if the program does not exist."""
-        try:
-            hashes = [sha256(root / self.program)]
-            hashes += [sha256(root / self.parameters)] if (root / self.parameters).exists() else []
-        except OSError as error:
-            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-            raise ModelError(f"train.source.exported is {str(self.program)!r}, but it {reason}: {_ADVICE}") from None
-        return hashlib.sha256("".join(hashes).encode()).hexdigest()
+    @property
+    def holder(self) -> Path:
+        return self.parameters
+
+    def read(self, inputs: Sequence[Input], *, timeout_s: float) -> tuple[dict[str, Any], Weights]:
+        table = self.table(timeout_s=timeout_s)
+        declared.require(inputs, table["inputs"], self.program)
+        return table, self.weights(table)
+
+    def predictor(self) -> isolate.Factory:
+        return PlainPredictor, (self.program, self.parameters if self.parameters.exists() else None)
+
+    def others(self, root: Path) -> Sequence[Path]:
+        return [root / self.parameters] if (root / self.parameters).exists() else []
 
     def table(self, *, timeout_s: float) -> dict[str, Any]:
         """The program as `paddleship.shipped.computing.program_layer` runs it. Raises ModelError."""

@@ -26,7 +26,11 @@ _TRAINING = "it is a program for training: export the model with paddle.jit.save
 
 def read(path: Path) -> dict[str, Any]:
     """The table of the program in a `.json` or `.pdmodel`. Raises ModelError."""
-    program = _load(path)
+    return table_of(_load(path), path)
+
+
+def table_of(program: Any, path: Path) -> dict[str, Any]:
+    """The table of a program of Paddle, which was read from `path`. Raises ModelError."""
     return _Translation(str(path)).table(program.global_block())
 
 

@@ -23,7 +23,7 @@ def export(layer, specs, folder):
     """The exported files of a layer."""
     layer.eval()
     paddle.jit.save(layer, str(folder / "model"), input_spec=specs)
-    return Files.of(ExportedFile(exported=str(folder / "model.json")))
+    return Files(ExportedFile(exported=str(folder / "model.json")))
 
 
 def imported(files):
@@ -84,7 +84,7 @@ def test_a_program_of_the_old_format_is_translated(name, tmp_path):
     )
     command, environment = [sys.executable, "-c", code, str(tmp_path / "model")], {**os.environ, "FLAGS_enable_pir_api": "0"}
     subprocess.run(command, env=environment | {"PYTHONPATH": str(Path(__file__).parents[4])}, check=True, capture_output=True)
-    files = Files.of(ExportedFile(exported=str(tmp_path / "model.pdmodel")))
+    files = Files(ExportedFile(exported=str(tmp_path / "model.pdmodel")))
     table, layer = imported(files)
     inputs = inputs_of(table, 3)
     expected = PlainPredictor(files.program, files.parameters if files.parameters.exists() else None).run(inputs)

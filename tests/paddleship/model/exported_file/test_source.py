@@ -12,12 +12,13 @@ from paddleship.config import loading
 from paddleship.errors import ModelError, ParamsError
 from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
+from paddleship.model.exported_file import source
 from paddleship.model.exported_file.plain_predictor import PlainPredictor
 from paddleship.shipped.computing import program_layer
 from paddleship.stage.fingerprint import fingerprint
 from tasks.prepare import prepare
 from tasks.train import train
-from tests import small_exported
+from tests import small_exported, small_onnx
 
 
 @pytest.fixture(scope="session")
@@ -33,21 +34,42 @@ def exported(once, tmp_path_factory):
 
 
 @pytest.fixture
-def params(exported, tmp_path, monkeypatch):
-    """Params for a copy of the exported files whose rows are prepared, with this source, model and train."""
-    theirs = tmp_path / "theirs"
-    shutil.copytree(exported, theirs)
-    monkeypatch.syspath_prepend(theirs)
-    monkeypatch.chdir(tmp_path)
+def prepared(tmp_path, monkeypatch):
+    """Params for the exported files in a folder whose rows are prepared, with this source, model and train."""
 
-    def of(model=(), train=(), **source):
-        values = small_exported.values(theirs, **source)
-        return loading.parse(values | {"model": values["model"] | dict(model), "train": values["train"] | dict(train)})
+    def make(theirs, module):
+        monkeypatch.syspath_prepend(theirs)
+        monkeypatch.chdir(tmp_path)
 
-    prepare(of())
-    yield of
+        def of(model=(), train=(), **source):
+            values = module.values(theirs, **source)
+            return loading.parse(values | {"model": values["model"] | dict(model), "train": values["train"] | dict(train)})
+
+        prepare(of())
+        return of
+
+    yield make
     paddle.set_default_dtype("float32")
     sys.modules.pop("pictures", None)
+
+
+@pytest.fixture
+def params(exported, prepared, tmp_path):
+    """Params for a copy of the files that Paddle exported."""
+    shutil.copytree(exported, tmp_path / "theirs")
+    return prepared(tmp_path / "theirs", small_exported)
+
+
+@pytest.fixture
+def onnx_params(prepared, tmp_path):
+    """Params for an `.onnx` file of a batch of this size."""
+
+    def make(batch="batch"):
+        (tmp_path / "theirs").mkdir()
+        small_onnx.export(tmp_path / "theirs", batch)
+        return prepared(tmp_path / "theirs", small_onnx)
+
+    return make
 
 
 def test_an_exported_file_is_compared_with_paddle_inference_scored_and_put_into_the_checkpoint(params, tmp_path):
@@ -69,6 +91,34 @@ def test_an_exported_file_is_compared_with_paddle_inference_scored_and_put_into_
     double = Eager(SourceModel.of(values), dtype="float64").run({"x": rows})["output"]
     assert double.dtype == np.float64
     assert 0 < np.abs(single - double).max() < 1e-6
+
+
+@pytest.mark.parametrize("batch", ["batch", 1])
+def test_an_onnx_file_is_compared_with_onnx_runtime_scored_and_put_into_the_checkpoint(batch, onnx_params, tmp_path):
+    values = onnx_params(batch)()
+    report = train(values)
+    assert report.verdict, report.verdict.failures
+    assert f"as the exported file {tmp_path}/theirs/model.onnx (imported, sha256 " in report.headline
+    (check,) = [check for check in report.verdict.checks if check.name == "exported_file_max_rel_diff"]
+    assert check.measured <= 1e-6
+    assert report.metrics["test_accuracy"] > 0.9
+    shutil.rmtree(tmp_path / "theirs")
+    rows = np.random.default_rng(1).normal(size=(3, 1, 8, 8)).astype("float32")
+    single = Eager(SourceModel.of(values)).run({"x": rows})["output"]
+    double = Eager(SourceModel.of(values), dtype="float64").run({"x": rows})["output"]
+    assert 0 < np.abs(single - double).max() < 1e-6
+
+
+def test_other_kernels_may_differ_by_the_layers_own_rounding_and_by_no_more():
+    layer, file = ({"y": np.array([1.0, second])} for second in (1.0, 1.00006))
+
+    def check(rounding):
+        return source.check_answers([source.Answers(layer, file, {"y": np.array([1.0, 1.0 + rounding])})]).passed
+
+    assert not check(0)
+    assert check(2e-5)
+    chaotic = source.Answers(layer, {"y": np.array([1.0, 1.002])}, {"y": np.array([1.0, 1.1])})
+    assert not source.check_answers([chaotic]).passed
 
 
 def test_other_files_of_that_name_make_another_source(params, tmp_path):
