@@ -31,7 +31,7 @@ from paddleship.proof.training_parity import TrainingParity
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
-from paddleship.shipped.computing import answers
+from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Batch, Example, Preprocess

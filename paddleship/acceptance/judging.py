@@ -19,7 +19,7 @@ from paddleship.numerics import differences
 from paddleship.proof import answer_flips, parity
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.computing import answers as answer_kinds
+from paddleship.shipped.computing.answers import loading as answer_kinds
 from paddleship.shipped.computing.answers.registration import Answering
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.shipped.computing.task_kinds.registration import Positions

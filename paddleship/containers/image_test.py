@@ -23,7 +23,8 @@ from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.shipped.computing import answers, preprocess
+from paddleship.shipped.computing import preprocess
+from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 

@@ -20,8 +20,9 @@ from paddleship.model import building
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics import differences
 from paddleship.reports.finding import Finding
-from paddleship.shipped.computing import answers as answer_kinds
 from paddleship.shipped.computing import runtimes, structure
+from paddleship.shipped.computing.answers import loading as answer_kinds
+from paddleship.shipped.computing.answers import registry as answer_registry
 from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import explain
@@ -138,7 +139,7 @@ class ExportAttempt:
             saved = isolate.run(
                 "the export", save_program, self.source_model, self.folder / program.folder, specs, self.skip, timeout_s=self.timeout_s
             )
-        if self.base.answer and answer_kinds.registry.of(self.base.answer).own_code:
+        if self.base.answer and answer_registry.of(self.base.answer).own_code:
             bundle.copy_code(self.source_model.code, self.folder)
         check_form(self.source_model.model.title, [spec.name for spec in self.base.outputs], structure.constants(self.base.nesting), saved)
         return replace(self.base, sources=saved.sources, weights_sha256=saved.weights, programs=programs).save(self.folder)

@@ -153,7 +153,9 @@ def test_the_image_of_the_digits_is_accepted(digits, stage, engine):
 
 def test_the_params_of_the_page_are_valid(base_params):
     text = (Path(__file__).parents[2] / "docs/how-to/pictures.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    block, *others = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    for other in others:
+        loading.parse(loading.merge(loading.merge(base_params, yaml.safe_load(block)), yaml.safe_load(other)))
     values = loading.parse(loading.merge(base_params, yaml.safe_load(block)))
     assert values.preprocess.entries["x"]["resize_to"] == 256
     for params in re.findall(r"`(resize[^`]*|color[^`]*|mean[^`]*)`", text):

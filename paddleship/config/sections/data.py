@@ -42,7 +42,7 @@ def _registered(name: str) -> str:
         raise whole(f"{task} needs the functions of the task: write {_form_of(decision)} (got {task!r})")
     if task in registry.ours() or task in registry.found():  # entry points are not loaded without need
         return name
-    names = [repr(name) for name in registry.found()]
+    names = [repr(name) for name, one in registry.found().items() if name not in registry.ours() or not one.registration.functions]
     raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": f"{', '.join(names[:-1])} or {names[-1]}"})
 
 

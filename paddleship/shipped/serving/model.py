@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import PaddleshipError
-from paddleship.shipped.computing import answers, preprocess, runtimes
+from paddleship.shipped.computing import preprocess, runtimes
+from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import CODE, Candidate
 from paddleship.shipped.computing.preprocess import Batch, Example
 from paddleship.shipped.computing.references import explain

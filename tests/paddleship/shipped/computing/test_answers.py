@@ -9,7 +9,7 @@ import pytest
 
 from paddleship.config import loading
 from paddleship.errors import CandidateError, ParamsError
-from paddleship.shipped.computing import answers
+from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.answers import probabilities
 from paddleship.shipped.computing.candidate import FILE, Candidate
 from paddleship.shipped.computing.spec import TensorSpec

@@ -11,7 +11,6 @@ from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
-
 _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
 
