@@ -71,7 +71,8 @@ def _become(request, descriptors):
     sys.argv = [request["module"], *request["arguments"]]
     random.seed()
     sys.modules["numpy"].random.seed()
-    children.has_library = os.environ.get("PYTHONPATH", "") in ("", request["folder"]) and _files(Path("paddleship")) == _library
+    foreign = {*os.environ.get("PYTHONPATH", "").split(os.pathsep)} - {"", request["folder"], str(_LIBRARY.parent)}
+    children.has_library = not foreign and _files(Path("paddleship")) == _library
     if request["module"].startswith("tasks."):  # the stage of a checkout has the code of that checkout
         warm.forget("tasks", "flows", *([] if children.has_library else ["paddleship"]))
     sys.orig_argv = [sys.executable, "-m", *sys.argv]
