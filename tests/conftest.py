@@ -242,7 +242,7 @@ def mlflow_db(once, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def prefect_db(once, tmp_path_factory):
+def prefect_db(once, tmp_path_factory, warm_commands):
     """A Prefect database with its tables, for all workers; making them costs seconds each time."""
 
     def make():
