@@ -44,6 +44,10 @@ _PRELOAD = (
         "scipy.stats",
         "matplotlib.figure",
         "matplotlib.backends.backend_agg",
+        "sklearn.feature_extraction.text",
+        "sklearn.linear_model",
+        "sklearn.pipeline",
+        "sklearn.preprocessing",
         "tritonclient.http",
     ),
     *("dvc.repo", "dvc.cli", "dvc.cli.parser", "dvc.commands.repro", "dvc.api", "dvc.repo.datasets", "dvc.repo.plots", "dvc.dirs"),
@@ -156,6 +160,13 @@ def _import_prefect():
     context.SettingsContext.get = classmethod(first)
 
 
+def _draw(folder):
+    """Let charts find fonts and the parser of labels ready."""
+    from paddleship.plots import charts
+
+    charts.noise({"eager": 1.0}, 8.0, folder, "noise.png")
+
+
 def _read_one_certificate(path):
     """Let clients find one certificate in place of all: reading them takes each 0.02 s, and tests ask servers on loopback by HTTP."""
     import certifi
@@ -174,8 +185,11 @@ if __name__ == "__main__":
         _import_prefect()
     _read_one_certificate(Path(sys.argv[1]).with_name("certificate.pem"))
     logging.getLogger().handlers.clear()  # paddle2onnx adds one
-    from tests import warm_command, warm_fork
+    from tests import warm, warm_command, warm_fork
 
+    for name in warm.library():
+        importlib.import_module(name)
+    _draw(Path(sys.argv[1]).with_name("chart"))
     warm_fork.prepare()
     threads = list(Path("/proc/self/task").iterdir())
     if len(threads) != 1:

@@ -14,23 +14,25 @@ import time
 import traceback
 import weakref
 from multiprocessing import forkserver, resource_tracker
+from pathlib import Path
 
 from tests import warm
 
 _FIRST, _KEPT = 500, 900  # descriptors: the first of those that move, and of those that stay
-_OURS = ("paddleship", "tasks", "flows")
+_LIBRARY = Path(__file__).parents[1] / "paddleship"
 
 children = None
 """In a forked process, the context that its own child processes are forked with; None in any other."""
 _paths = []
-_let_go = []  # modules of the process that forked: what they hold would close a descriptor of the program when it is collected
+_library = {}  # the files of the library that this process has imported
 
 
 def prepare():
     """Start the process that the children of forked programs are forked from."""
     global children
     _paths[:] = sys.path
-    children = warm.Context(ours=False)  # a stage has the code of its checkout
+    _library.update(_files(_LIBRARY))
+    children = warm.Context()
     children.start()
     for place, (owner, name) in enumerate(
         ((forkserver._forkserver, "_forkserver_alive_fd"), (resource_tracker._resource_tracker, "_fd")), _KEPT
@@ -41,6 +43,11 @@ def prepare():
     for number in (signal.SIGSEGV, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGBUS, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # Paddle has taken them
     gc.freeze()
+
+
+def _files(folder):
+    """The modules below a folder."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.py")}
 
 
 def _become(request, descriptors):
@@ -64,8 +71,10 @@ def _become(request, descriptors):
     sys.argv = [request["module"], *request["arguments"]]
     random.seed()
     sys.modules["numpy"].random.seed()
+    foreign = {*os.environ.get("PYTHONPATH", "").split(os.pathsep)} - {"", request["folder"], str(_LIBRARY.parent)}
+    children.has_library = not foreign and _files(Path("paddleship")) == _library
     if request["module"].startswith("tasks."):  # the stage of a checkout has the code of that checkout
-        _let_go.extend(sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in _OURS)
+        warm.forget("tasks", "flows", *([] if children.has_library else ["paddleship"]))
     sys.orig_argv = [sys.executable, "-m", *sys.argv]
     warm.import_sitecustomize()
     get_context = multiprocessing.get_context

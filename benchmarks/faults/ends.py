@@ -105,8 +105,8 @@ MODELS = tuple(model for kind in (constant, not_finite, influences) for model in
 
 
 def measure(work: Path, *, short: bool) -> list[Found]:
-    """Try all faults and honest models, or every fifth fault and model, and the copy without a fault, which must be accepted."""
-    every = 5 if short else 1
+    """Try all faults and honest models, or every eighth fault and model, and the copy without a fault, which must be accepted."""
+    every = 8 if short else 1
     found = coded.measure(MODELS[::every], work)
     checkout = _pipeline(work / "pipeline")
     with closing(image.connect()) as client, _tidied(client):

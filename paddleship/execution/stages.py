@@ -87,7 +87,7 @@ def are_current(root: Path, *wanted: Stage) -> bool:
     """Whether deps, params, command and outs of these stages equal dvc.lock; in this process, because a new one takes longer."""
     try:
         with chdir(root), _repo(root) as repo, repo.lock:
-            return not any(repo.stage.collect(stage.address)[0].changed() for stage in wanted)
+            return not any(known.changed() for _, known in _known(repo, wanted))
     except _dvc_error():
         return False  # busy or broken: the run waits, or reports the error
 
@@ -98,8 +98,7 @@ def missing(root: Path, wanted: Sequence[Stage]) -> list[tuple[Stage, Path]]:
         with chdir(root), _repo(root) as repo, repo.lock:
             made = [Path(out.fs_path) for out in repo.index.outs if out.protocol == "local"]
             missing_paths = []
-            for stage in wanted:
-                (known,) = repo.stage.collect(stage.address)
+            for stage, known in _known(repo, wanted):
                 absent = [Path(dep.fs_path) for dep in known.deps if dep.protocol == "local" and not dep.exists]
                 lost = [path for path in absent if not any(path == out or path in out.parents or out in path.parents for out in made)]
                 if lost and known.changed(allow_missing=True):  # otherwise its outs are restored, whatever it read before
@@ -118,8 +117,7 @@ def changes(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Path]
         with chdir(root), _repo(root) as repo, repo.lock:
             outs = {out.fs_path: out.hash_info for out in repo.index.outs}
             changed = {}
-            for stage in wanted:
-                (known,) = repo.stage.collect(stage.address)
+            for stage, known in _known(repo, wanted):
                 if not all(out.hash_info for out in known.outs):
                     changed[stage.name] = ["it is not in dvc.lock"]
                     continue
@@ -144,8 +142,7 @@ def read_hashes(root: Path, wanted: Sequence[Stage]) -> dict[str, str]:
             made = [out.fs_path for out in repo.index.outs if out.stage.cmd]
             held = {out.fs_path: out.hash_info.value for out in repo.index.outs if not out.stage.cmd}
             hashes = {}
-            for stage in wanted:
-                (known,) = repo.stage.collect(stage.address)
+            for stage, known in _known(repo, wanted):
                 for dep in known.deps:
                     if dep.fs_path not in made:
                         hashes[f"{stage.name}: {dep}"] = _hash_of(dep, held)
@@ -270,8 +267,7 @@ def inputs(root: Path, wanted: Sequence[Stage], *, apart_from: Collection[Stage]
     with chdir(root), _repo(root) as repo, repo.lock:
         held = {Path(out.fs_path) for out in repo.index.outs if out.use_cache and out.stage.addressing not in ours}
         paths = set()
-        for stage in wanted:
-            (known,) = repo.stage.collect(stage.address)
+        for _, known in _known(repo, wanted):
             for path in (Path(dep.fs_path) for dep in known.deps if dep.protocol == "local"):
                 paths |= {path} if any(out in (path, *path.parents) for out in held) else {out for out in held if path in out.parents}
         return sorted(str(path.relative_to(root)) for path in paths)
@@ -444,6 +440,13 @@ def _dvc(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def _last_error(done: subprocess.CompletedProcess[str]) -> str:
     lines = [line for line in done.stdout.splitlines() if line.startswith("ERROR")] or done.stdout.splitlines() or ["no message"]
     return without_credentials(lines[-1]).removeprefix("ERROR: ")[:300]
+
+
+def _known(repo: Any, wanted: Sequence[Stage]) -> Iterator[tuple[Stage, Any]]:
+    """Stages with what DVC knows of them, which reads each file of the graph once for several stages."""
+    every = {stage.addressing: stage for stage in repo.index.stages} if len(wanted) > 1 else {}
+    for stage in wanted:
+        yield stage, every.get(stage.address) or repo.stage.collect(stage.address)[0]
 
 
 def _repo(root: Path) -> Any:

@@ -40,9 +40,15 @@ def matcher(patterns: Sequence[str]) -> PathSpec[Any]:
     return PathSpec.from_lines("gitignore", [f"/{pattern}" for pattern in patterns])
 
 
-@cache  # candidates share packages with thousands of files
+@cache
 def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
     pruned = matcher(patterns)
+    return sum(size for file, size in _sizes(name).items() if not pruned.match_file(file))
+
+
+@cache  # candidates share packages with thousands of files
+def _sizes(name: str) -> dict[str, int]:
+    """The bytes of each file of an installed package, by its path below the folder of packages."""
     files = [file for file in distribution(name).files or [] if not {"..", "__pycache__"} & set(file.parts)]
-    paths = [Path(str(file.locate())) for file in files if not pruned.match_file(file.as_posix())]
-    return sum(path.stat().st_size for path in paths if path.is_file())
+    paths = {file.as_posix(): Path(str(file.locate())) for file in files}
+    return {file: path.stat().st_size for file, path in paths.items() if path.is_file()}

@@ -17,6 +17,7 @@ from onnx import numpy_helper
 
 from paddleship.acceptance.transports import server_at
 from paddleship.containers import image, image_test
+from paddleship.errors import BadInput
 from paddleship.lineage import receipts
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
@@ -258,12 +259,21 @@ def test_an_image_of_another_candidate_is_told_with_what_to_do(packaged, copy_of
         ("STOPSIGNAL SIGKILL", "has the configuration StopSignal 'SIGKILL'"),
     ],
 )
-def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refused(derive, stage, engine, line, words):
-    checkout = derive(line, declared=False)
+def test_an_image_with_another_configuration_than_its_dockerfile_gives_is_refused(derive, packaged, engine, line, words):
+    """The comparison alone; that `accept` makes it, with the image that it builds, is the next test."""
+    receipt = json.loads((derive(line, declared=False) / "image.json").read_text())
+    base, expected = (engine.images.get(packaged[1][key]) for key in ("base_image_id", "image_id"))
+    with pytest.raises(BadInput) as refused:
+        image.require_built(engine, receipt, base=base, expected=expected)
+    assert words in str(refused.value)
+
+
+def test_an_image_that_runs_as_root_is_refused_and_gets_no_name(derive, stage, engine):
+    checkout = derive("USER 0", declared=False)
     receipt = json.loads((checkout / "image.json").read_text())
     done = stage(checkout, "accept")
     assert done.returncode == 2, done.stderr
-    assert words in done.stderr
+    assert "has the configuration User '0', but package would build '10001:10001'" in done.stderr
     assert not image.exists(engine, receipt["image"]) or image.find(engine, receipt["image"]).id != receipt["image_id"]
 
 
@@ -293,16 +303,20 @@ def test_a_package_of_the_user_called_docker_does_not_hide_the_client_of_the_eng
         (lambda receipt: receipt["inputs"].update(verify="0" * 64), "the image was not built from the present result of verify: build"),
     ],
 )
-def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage, change, words):
+def test_a_receipt_that_was_edited_and_sealed_again_is_refused(packaged, copy_of, stage, change, words):
     checkout = copy_of(packaged[0])
     receipt = json.loads((checkout / "image.json").read_text())
     change(receipt)
-    (checkout / "image.json").write_text(json.dumps(receipt))
-    assert "'image.json' was edited" in stage(checkout, "accept").stderr
     receipts.write(checkout / "image.json", receipt)
     done = stage(checkout, "accept")
     assert done.returncode == 2, done.stderr
     assert words in done.stderr
+
+
+def test_a_receipt_that_was_edited_is_refused(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    (checkout / "image.json").write_text(json.dumps(packaged[1] | {"base_image": "another:base"}))
+    assert "'image.json' was edited" in stage(checkout, "accept").stderr
 
 
 @pytest.mark.parametrize(

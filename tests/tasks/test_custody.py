@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from paddleship.custody import seals
+from paddleship.config import loading
+from paddleship.custody import chain, libraries, seals
+from paddleship.errors import BadInput
 from paddleship.shipped.computing.files import sha256
 from tests.tasks.conftest import edit_params
 from tests.tasks.sealing import sealed_again
@@ -42,7 +44,10 @@ def spoil(checkout):
     facts.write_text(json.dumps(json.loads(facts.read_text()) | {"weights_sha256": sha256(path)}))
 
 
-@pytest.mark.parametrize("stage_name", ["export", "optimize", "verify", "benchmark", "package"])
+LATER = ("export", "optimize", "verify", "benchmark", "package")
+
+
+@pytest.mark.parametrize("stage_name", LATER)
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -59,12 +64,21 @@ def spoil(checkout):
         ),
     ],
 )
-def test_what_changed_after_training_is_refused_by_every_later_stage(benchmarked, copy_of, stage, stage_name, damage, words):
+def test_what_changed_after_training_is_refused_as_every_later_stage_begins(benchmarked, copy_of, monkeypatch, stage_name, damage, words):
     checkout = copy_of(benchmarked)
     damage(checkout)
-    line = refusal(stage(checkout, stage_name))
-    assert words in line
-    assert "run `paddleship run --again " in line
+    monkeypatch.chdir(checkout)
+    with pytest.raises(BadInput) as refused:
+        chain.begin(loading.load(Path("params.yaml")), stage_name, versions=libraries.versions())
+    assert words in str(refused.value)
+    assert "run `paddleship run --again " in str(refused.value)
+
+
+@pytest.mark.parametrize("stage_name", LATER)
+def test_every_later_stage_refuses_rows_that_changed(benchmarked, copy_of, stage, stage_name):
+    checkout = copy_of(benchmarked)
+    edit_schema(checkout)
+    assert "data/prepared/schema.json changed since prepare wrote this folder" in refusal(stage(checkout, stage_name))
 
 
 @pytest.mark.parametrize(("folder", "made", "later"), [("data/prepared", "prepare", "train"), ("models/checkpoint", "train", "export")])

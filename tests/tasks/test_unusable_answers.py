@@ -107,7 +107,10 @@ def optimized(checkout_of, tmp_path_factory, stage, base_params):
     [
         ("zero", "not-exercised", ["output output was the same for all inputs"]),
         ("softplus", "not-finite", ["% of the numbers of output output are NaN or infinite", "batches of real rows"]),
-        ("float16", "not-finite", ["% of the numbers of output output are NaN or infinite", "batches of real rows"]),
+        pytest.param(
+            *("float16", "not-finite", ["% of the numbers of output output are NaN or infinite", "batches of real rows"]),
+            marks=pytest.mark.long,  # infinite numbers of another operator
+        ),
         ("edge", "not-exercised", ["output output was the same for all inputs"]),
         ("saturated", "not-exercised", ["output output was 0 or 1 in ", "% of its numbers"]),
     ],
