@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
+import onnx
 import paddle
+from onnx import helper, numpy_helper
 from paddle import nn
 from paddle.static import InputSpec
 
@@ -13,7 +16,7 @@ from benchmarks.zoo.files import nets
 from benchmarks.zoo.files.checkpoints import trained
 from benchmarks.zoo.files.specimen import NUMBERS, PICTURE, TEXT, FileSpecimen
 
-JSON, OLD = {"exported": "inference.json"}, {"exported": "inference.pdmodel"}
+JSON, OLD, ONNX = {"exported": "inference.json"}, {"exported": "inference.pdmodel"}, {"exported": "model.onnx"}
 _PICTURES = InputSpec([None, 3, 8, 8], "float32", "x")
 
 
@@ -71,6 +74,43 @@ def others_parameters(folder: Path) -> None:
     (folder / "inference.pdiparams").write_bytes(theirs)
 
 
+def _network(batch: int | str, *further: onnx.NodeProto) -> onnx.ModelProto:
+    """A convolution, a mean and a linear layer, as other frameworks write them."""
+    random = np.random.default_rng(1)
+    weights = {"conv": (8, 3, 3, 3), "bias": (8,), "linear": (nets.CLASSES, 8), "offset": (nets.CLASSES,)}
+    values = [numpy_helper.from_array(random.normal(size=shape).astype(np.float32), name) for name, shape in weights.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "conv", "bias"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("Gemm", ["f", "linear", "offset"], ["scores"], transB=1),
+        *further,
+    ]
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [batch, 3, 8, 8])
+    last = nodes[-1].output[0]
+    y = helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, [batch, nets.CLASSES])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.example", 1)]
+    return helper.make_model(helper.make_graph(nodes, "network", [x], [y], values), opset_imports=opsets, ir_version=8)
+
+
+def of_onnx(folder: Path) -> None:
+    onnx.save(_network("batch"), folder / "model.onnx")
+
+
+def of_one_row(folder: Path) -> None:
+    """As PyTorch exports without dynamic axes."""
+    onnx.save(_network(1), folder / "model.onnx")
+
+
+def custom_operator(folder: Path) -> None:
+    onnx.save(_network("batch", helper.make_node("Sharpen", ["scores"], ["sharp"], domain="com.example")), folder / "model.onnx")
+
+
+def cut_off_onnx(folder: Path) -> None:
+    (folder / "model.onnx").write_bytes(_network("batch").SerializeToString()[:500])
+
+
 SPECIMENS = [
     FileSpecimen("exported", exported, JSON, "paddle.jit.save", factory=""),
     FileSpecimen("probabilities", probabilities, JSON, "ends in a softmax", factory=""),
@@ -80,6 +120,10 @@ SPECIMENS = [
     FileSpecimen("of-text", of_text, JSON, "a dynamic length", factory="", reader="texts", inputs=(TEXT,)),
     FileSpecimen("one-batch", one_batch, JSON, "one batch size", factory="", refused="batch"),
     FileSpecimen("without-parameters", without_parameters, JSON, "half of it was copied", factory="", refused=r"inference\.pdiparams"),
+    FileSpecimen("onnx", of_onnx, ONNX, "a file of another framework", factory=""),
+    FileSpecimen("onnx-of-one-row", of_one_row, ONNX, "exported for one row", factory=""),
+    FileSpecimen("onnx-custom", custom_operator, ONNX, "an operator that nobody has", factory="", refused="com.example|Sharpen"),
+    FileSpecimen("onnx-cut-off", cut_off_onnx, ONNX, "half a file", factory="", refused="is no ONNX|incomplete|cannot be read"),
     FileSpecimen("others-parameters", others_parameters, JSON, "two exports mixed", factory="", refused="parameters|weights"),
 ]
 
