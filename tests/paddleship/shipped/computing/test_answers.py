@@ -77,6 +77,11 @@ def infinite(outputs, classes):
 
 def fails(outputs, classes):
     return outputs["nothing"]
+
+def in_place(outputs, classes):
+    for array in outputs.values():
+        array += 1
+    return list(outputs.values())
 """
 
 
@@ -182,3 +187,12 @@ def test_an_output_without_the_batch_is_given_with_every_row(tmp_path):
     (tmp_path / "code/their_anchors.py").write_text("def count(outputs, classes):\n    return [o.shape[0] for o in outputs.values()]\n")
     answering = answers.load(tmp_path, candidate.save(tmp_path))
     assert answering.rows({"y": np.zeros((5, 2)), "anchors": np.zeros(3)}) == [[2, 3]] * 5
+
+
+def test_a_function_that_works_in_place_changes_neither_the_outputs_nor_the_next_row(tmp_path):
+    made(tmp_path, {"own": "their_boxes:in_place"}, code=BOXES)
+    outputs = (*Candidate.read(tmp_path).outputs, TensorSpec("anchors", "float32", (1,)))
+    answering = answers.load(tmp_path, replace(Candidate.read(tmp_path), outputs=outputs).save(tmp_path))
+    given = {"scores": np.zeros((2, 2)), "logs": np.zeros((2, 2)), "anchors": np.zeros(1)}
+    assert answering.rows(given) == [[[1, 1], [1, 1], [1]]] * 2
+    assert not any(array.any() for array in given.values())
