@@ -34,7 +34,7 @@ def logit(probability: float) -> float:
 
 
 def rounded(probability: float) -> float:
-    return float(f"{probability:.7g}")
+    return float(f"{float(probability):.7g}")
 
 
 def are_logits(settings: Mapping[str, Any]) -> bool:

@@ -39,6 +39,25 @@ def test_top_names_the_largest_scores_with_their_probabilities(tmp_path):
     assert [one["probability"] for one in second] == [1, 0], "large scores overflow nothing"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scores", "best"),
+    [
+        ("uint8", [0, 200, 5], ["b", "c"]),
+        ("bool", [True, False, True], ["a", "c"]),
+        ("int64", [-(2**63), 2**53, 2**53 + 1], ["c", "b"]),
+        ("float16", [1, 65504, 65504], ["b", "c"]),
+        ("float32", [1, 1, 1], ["a", "b"]),
+    ],
+)
+def test_top_orders_scores_of_any_dtype_and_equal_ones_as_the_classes(tmp_path, dtype, scores, best):
+    facts = {"task": "classification", "classes": ("a", "b", "c"), "outputs": (TensorSpec("s", dtype, ("batch", 3)),)}
+    candidate = replace(Candidate.load(make_tensors(tmp_path)), answer={"top": 2}, **facts)
+    values = np.array([scores], dtype)
+    (row,) = answers.load(tmp_path, candidate).rows({"s": values})
+    assert [one["label"] for one in row] == best
+    assert candidate.label_rows(values) == best[:1]
+
+
 def test_scores_that_are_probabilities_stay_as_they_are(tmp_path):
     (first,) = made(tmp_path, {"top": 1, "scores": "probabilities"}).rows(of([[0.25, 0.75]]))
     assert first == [{"label": "yes", "probability": 0.75}]
