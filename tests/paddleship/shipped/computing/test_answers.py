@@ -94,6 +94,9 @@ def opaque(outputs, classes):
 def infinite(outputs, classes):
     return float("inf")
 
+def half(outputs, classes):
+    return {"text": "\\ud83d"}
+
 def fails(outputs, classes):
     return outputs["nothing"]
 
@@ -117,6 +120,7 @@ def test_a_function_of_the_user_answers_row_by_row(tmp_path):
     [
         ("opaque", "'their_boxes:opaque' failed on the outputs of a row .*returned set, which JSON cannot hold"),
         ("infinite", "Out of range float values are not JSON"),
+        ("half", "'their_boxes:half' failed on the outputs of a row .*surrogates not allowed"),
         ("fails", r"nothing.*their_boxes.py.*fix that function"),
     ],
 )
