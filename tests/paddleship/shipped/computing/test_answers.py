@@ -73,6 +73,24 @@ def test_each_label_has_the_threshold_that_is_given_for_it(tmp_path):
     assert (answering.decided(np.float32(scores)) > 0).tolist() == [[True, False], [False, True], [False, True]]
 
 
+@pytest.mark.parametrize("threshold", [0.4, 0.5, 0.7, 0.1, 1e-3, 0.999999, 0.9999999, 0.99999999, 0.12345678, 1e-12, 1 - 1e-16])
+@pytest.mark.parametrize("form", ["logits", "probabilities"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_probability_that_is_shown_as_the_threshold_is_not_above_it(tmp_path, threshold, form, dtype):
+    """Around the threshold, and around the score from which on the next number is shown."""
+    answering = made(tmp_path, {"above": threshold, "scores": form}, task="multilabel")
+    near = [dtype(probabilities.logit(one) if form == "logits" else one) for one in (threshold, probabilities.cutoff(threshold))]
+    scores = np.array([one * (1 + step * np.finfo(dtype).eps) for one in near for step in range(-40, 41)], dtype).reshape(-1, 2)
+    rows = answering.rows(of(scores) | {"scores": scores})
+    shown = [[one["label"] for one in row] for row in rows]
+    assert all(one["probability"] > threshold for row in rows for one in row)
+    assert shown == [json.loads(text) for text in Candidate.read(tmp_path).label_rows(answering.decided(scores))]
+    one_more = np.array([[1.000002, 1.000002]]) * threshold
+    if form == "probabilities" and threshold < 0.99:
+        (row,) = answering.rows(of(one_more) | {"scores": one_more})
+        assert len(row) == 2, "the next numbers are above it"
+
+
 def test_probabilities_of_any_score_are_finite():
     scores = np.array([-1e30, -800, -1, 0, 1, 800, 1e30], np.float32)
     with np.errstate(over="raise", invalid="raise"):
