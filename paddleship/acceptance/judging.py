@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -138,16 +139,17 @@ def answer_faults(
     served_outputs: Sequence[Outputs], evidence: Evidence, served: ServedCandidate, answering: Answering, settings: Verify
 ) -> list[str]:
     """Rows whose answer is not that of the outputs beside it, or not eager's although the outputs differ by more than its noise."""
-    faults = []
-    for case, reference, outputs in zip(evidence.cases, evidence.reference, served_outputs, strict=True):
+    right = [answering.rows(reference) for reference in evidence.reference]
+    numbers, faults = answer_flips.measured(chain.from_iterable(right)), list[str]()
+    for case, reference, eagers, outputs in zip(evidence.cases, evidence.reference, right, served_outputs, strict=True):
         if answer_kinds.NAME not in outputs:
             faults.append(f"{case.name}: no answer")
             continue
         beside = _scores(outputs, evidence)
         ties = all(_distance(beside[name], reference[name]) <= _tie(evidence, name, served, settings) for name in reference)
-        triples = zip(outputs[answer_kinds.NAME].ravel(), answering.rows(beside), answering.rows(reference), strict=True)
-        for row, (text, own, eager) in enumerate(triples):
-            if not answer_flips.same(json.loads(str(text)), own) or not (ties or answer_flips.decided(own) == answer_flips.decided(eager)):
+        for row, (text, own, eager) in enumerate(zip(outputs[answer_kinds.NAME].ravel(), answering.rows(beside), eagers, strict=True)):
+            decided = ties or answer_flips.decided(own, numbers) == answer_flips.decided(eager, numbers)
+            if not (decided and answer_flips.same(json.loads(str(text)), own)):
                 faults.append(f"{case.name}, row {row}: {str(text)[:200]} instead of {json.dumps(eager)[:200]}")
     return faults
 

@@ -182,10 +182,10 @@ class _Course:
         self.history = History()
 
     def add(self, metrics: dict[str, float]) -> None:
-        """Add an evaluation, and keep the weights if it is the best."""
+        """Add an evaluation, and keep the weights if it is the best. One without a score is not, where the score decides."""
         self.history.evaluations.append(metrics)
         reached = metrics["validation_loss"] if self._settings.best == "loss" else -metrics["validation_score"]
-        better = reached < self._reached or not self._weights
+        better = math.isfinite(reached) and reached < self._reached
         self._optimizer.evaluated(better=better)
         if better:
             self._reached, self.history.best = reached, len(self.history.evaluations) - 1
@@ -197,13 +197,21 @@ class _Course:
 
     def stopped(self) -> History:
         settings, history = self._settings, self.history
+        if not self._weights:
+            return self.ended()
         better, what = ("lower" if settings.best == "loss" else "higher"), ("evaluations" if settings.evaluate_steps else "epochs")
         kept = f"keeping the weights of epoch {history.epoch(history.best):g}"
         print(f"stopped early: no {better} validation {settings.best} for {settings.patience} {what}; {kept}")
         return self.ended()
 
     def ended(self) -> History:
-        """Give the layer its best weights."""
+        """Give the layer its best weights. Raises ModelError if no evaluation has a score, where the score decides."""
+        if not self._weights:
+            count, score = len(self.history.evaluations), self.history.score
+            raise ModelError(
+                f"the validation score is not finite in any of {count} evaluations ({score} in the first), so none is the best: correct "
+                "data.task.metric or the model, or set train.best: loss"
+            )
         self._layer.set_state_dict(self._weights)
         return self.history
 

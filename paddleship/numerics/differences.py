@@ -173,15 +173,26 @@ def proportion_interval(hits: int, count: int) -> tuple[float, float]:
 
 
 def drop_interval(score: Callable[[Array, Array], float], before: Array, after: Array, labels: Array) -> tuple[float, float, float]:
-    """How much a score falls from `before` to `after`, with a 95% interval by bootstrap over the rows (the same rows for both)."""
+    """How much a score falls from `before` to `after`, with a 95% interval by bootstrap over the rows (the same rows for both).
+
+    Draws without a score of `before` do not count; one in which only `after` has none is an infinite drop. The interval is NaN if the drop
+    is not finite.
+    """
     random = np.random.default_rng(0)
-    drop = score(before, labels) - score(after, labels)
-    draws = [
-        score(before[rows], labels[rows]) - score(after[rows], labels[rows])
-        for rows in random.integers(0, len(labels), (_RESAMPLES, len(labels)))
-    ]
-    low, high = np.nanpercentile(draws, [2.5, 97.5])
-    return float(drop), float(low), float(high)
+    drop = float(score(before, labels)) - float(score(after, labels))
+    if not math.isfinite(drop):
+        return drop, math.nan, math.nan
+    draws = np.array(
+        [
+            (score(before[rows], labels[rows]), score(after[rows], labels[rows]))
+            for rows in random.integers(0, len(labels), (_RESAMPLES, len(labels)))
+        ]
+    )
+    counted = draws[np.isfinite(draws[:, 0])]
+    with np.errstate(invalid="ignore"):  # between two infinite drops, and where no draw counts, an end of the interval is NaN
+        drops = np.where(np.isfinite(counted[:, 1]), counted[:, 0] - counted[:, 1], np.inf)
+        low, high = np.percentile(drops, [2.5, 97.5]) if len(drops) else (math.nan, math.nan)
+    return drop, float(low), float(high)
 
 
 def finite_max(arrays: Sequence[Array]) -> float:

@@ -1,13 +1,16 @@
 """What a client gets beside the outputs (params.answer): whether a candidate's answers to the rows are eager's.
 
 Numbers in an answer follow from the outputs, whose errors are judged as such. The rest of it is decided: names, how many there are and
-in which order, whole numbers. A row of which that differs is a flip, as a class that differs is: reported for float32, whose outputs are
-within eager's noise, and limited for a lower precision.
+in which order, a number or none, and numbers that are whole in all of eager's answers, such as counts and rounded values. A row of which
+that differs is a flip, as a class that differs is: reported for float32, whose outputs are within eager's noise, and limited for a lower
+precision.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +26,7 @@ from paddleship.shipped.computing.answers.registration import Answering
 from paddleship.shipped.computing.spec import Arrays
 
 _CLOSE = 1e-5  # relative difference between two numbers that were computed from the same outputs by two processes
+_ALL_WHOLE = 2.0**23  # from here on, every float32 is whole
 
 
 @dataclass(frozen=True)
@@ -33,33 +37,51 @@ class Answer:
     answering: Answering
 
 
-def decided(answer: Any) -> Any:
-    """An answer without its numbers that are not whole."""
+Path = tuple[str | int, ...]  # the keys and indices that lead to a part of an answer
+
+
+def measured(answers: Iterable[Any]) -> frozenset[Path]:
+    """The paths of floats that are not whole in all these answers. One so large that every float32 is whole counts as not whole."""
+    found = (pair for answer in answers for pair in _floats(answer, ()))
+    return frozenset(path for path, number in found if not (number.is_integer() and abs(number) < _ALL_WHOLE))
+
+
+def _floats(answer: Any, path: Path) -> Iterator[tuple[Path, float]]:
+    parts = answer.items() if isinstance(answer, Mapping) else enumerate(answer) if isinstance(answer, list) else ()
+    for key, part in parts:
+        yield from _floats(part, (*path, key))
+    if isinstance(answer, float):
+        yield path, answer
+
+
+def decided(answer: Any, measured: Collection[Path], path: Path = ()) -> Any:
+    """An answer without the floats of `measured` paths. Other floats as the nearest whole number; each value with its kind."""
     if isinstance(answer, Mapping):
-        return {key: decided(part) for key, part in answer.items()}
+        return {key: decided(part, measured, (*path, key)) for key, part in answer.items()}
     if isinstance(answer, list):
-        return [decided(part) for part in answer]
-    return None if isinstance(answer, float) else answer
+        return [decided(part, measured, (*path, index)) for index, part in enumerate(answer)]
+    if isinstance(answer, float):
+        return ("number", None if path in measured else float(np.rint(answer)))
+    return ("number" if type(answer) is int else type(answer), answer)
 
 
 def same(one: Any, other: Any) -> bool:
     """Whether two answers are equal, but for the rounding of numbers."""
-    return decided(one) == decided(other) and bool(np.allclose(_numbers(one), _numbers(other), rtol=_CLOSE, atol=_CLOSE / 100))
-
-
-def _numbers(answer: Any) -> list[float]:
-    if isinstance(answer, Mapping | list):
-        parts = answer.values() if isinstance(answer, Mapping) else answer
-        return [number for part in parts for number in _numbers(part)]
-    return [answer] if isinstance(answer, float) else []
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=_CLOSE, abs_tol=_CLOSE / 100)
+    return type(one) is type(other) and bool(one == other)
 
 
 def by_row(evidence: Evidence, answers: Sequence[Arrays], answering: Answering) -> dict[int, Any]:
-    """What is decided for each row, from the largest batch that it is in."""
+    """The answer for each row, from the largest batch that it is in."""
     found: dict[int, Any] = {}
     for case, outputs in sorted(zip(evidence.cases, answers, strict=True), key=lambda pair: -len(pair[0].rows)):
         if set(case.rows) - found.keys():
-            found = dict(zip(case.rows, map(decided, answering.rows(outputs)), strict=True)) | found
+            found = dict(zip(case.rows, answering.rows(outputs), strict=True)) | found
     return found
 
 
@@ -70,7 +92,8 @@ def hold(
     if not judgement.metrics:
         return judgement
     before, after = (by_row(evidence, one, answering) for one in (evidence.reference, answers))
-    flips = sum(after[row] != answer for row, answer in before.items())
+    numbers = measured(before.values())
+    flips = sum(decided(after[row], numbers) != decided(answer, numbers) for row, answer in before.items())
     low, high = differences.proportion_interval(flips, len(before))
     rates = {"answer_flip_rate": flips / len(before), "answer_flip_rate_low": low, "answer_flip_rate_high": high}
     checks = [] if precision == "float32" else [_check(high, limits)]
@@ -84,7 +107,7 @@ def _check(high: float, limits: Verify) -> Check:
 
 def findings(evidence: Evidence, settings: Mapping[str, Any], answering: Answering) -> list[Finding]:
     """Whether eager's own answers can be held against anything."""
-    first, again = (by_row(evidence, evidence.reference, answering) for _ in range(2))
+    first, again = (json.dumps(by_row(evidence, evidence.reference, answering)) for _ in range(2))
     if first != again:
         message = "the function of answer.own returns different answers for the same outputs"
         return [Finding("random-answer", "error", message, "let it depend on the outputs alone, without random numbers or state")]

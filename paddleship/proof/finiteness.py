@@ -1,4 +1,4 @@
-"""Find answers of eager that are NaN or infinite: agreement on them proves nothing.
+"""Find answers of eager that are NaN or infinite: agreement on them proves nothing. The same for its score.
 
 On real rows this is an error. It is a note where an output is -inf and float64 is -inf too, as in a mask before a softmax, and on other
 cases, whose values no row may have. Where forward casts to a narrower dtype itself, an overflow is -inf in float64 too: it is no mask if
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paddleship.numerics.differences import Array
+from paddleship.proof import parity
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding, Severity
 
@@ -41,8 +42,15 @@ class Strange:
 
 
 def findings(evidence: Evidence) -> list[Finding]:
-    """One finding for each output and kind of case with numbers that are not finite."""
-    return [_finding(one) for one in strange(evidence)]
+    """One finding for each output and kind of case with numbers that are not finite, and one for a score that is not finite."""
+    return [*map(_finding, strange(evidence)), *_of_score(evidence)]
+
+
+def _of_score(evidence: Evidence) -> Iterator[Finding]:
+    score = parity.score_of_eager(evidence)
+    if score is not None and not np.isfinite(score):
+        message = f"the score of eager's answers to the held-out rows is {score:.6g}, so no lower precision can be judged by it"
+        yield Finding("score-not-finite", "warning", message, "correct data.task.metric or the labels, or raise verify.samples")
 
 
 def strange(evidence: Evidence) -> Iterator[Strange]:

@@ -116,6 +116,8 @@ def _decision_checks(metrics: dict[str, float], limits: Verify) -> list[Check]:
         checks.append(Check.at_most("flip_rate_high", metrics["flip_rate_high"], limits.max_flip_rate, advice=advice))
     if "metric_drop_high" in metrics:
         advice = f"the task's score falls: ship a more precise candidate, {more}"
+        if not np.isfinite(metrics["metric_drop"]):
+            advice = f"a score must be finite: it is {metrics['metric']:.6g} for the candidate, a drop of {metrics['metric_drop']:.6g}"
         checks.append(Check.at_most("metric_drop_high", metrics["metric_drop_high"], limits.max_metric_drop, advice=advice))
     if not checks:
         advice = "a lower precision is judged by decisions on labelled rows: give some, or leave this candidate out"
@@ -201,7 +203,7 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
     if evidence.task is None or not before.size:
         return {}
     kind, found = task_kinds.get(evidence.task), dict[str, float]()
-    labels = evidence.labels[rows] if len(evidence.labels) > max(rows) else None
+    labels = _labels(evidence, rows)
     if (flips := kind.flips(before, after, labels)) is not None:
         low, high = differences.proportion_interval(int(flips.sum()), flips.size)
         found |= {"flip_rate": float(flips.mean()), "flip_rate_low": low, "flip_rate_high": high}
@@ -213,6 +215,18 @@ def _decisions(evidence: Evidence, answers: Sequence[Arrays], *, interval: bool 
         found |= {"metric": kind.score.of(after, labels)}
         found |= {"metric_drop": drop, "metric_drop_low": low, "metric_drop_high": high}
     return found
+
+
+def score_of_eager(evidence: Evidence) -> float | None:
+    """The task's score of eager's answers to the rows; None if there is none."""
+    outputs, rows = by_row(evidence, evidence.reference)
+    kind, labels = task_kinds.get(evidence.task) if evidence.task is not None else None, _labels(evidence, rows)
+    return kind.score.of(outputs, labels) if kind and labels is not None and kind.fits(outputs, labels) else None
+
+
+def _labels(evidence: Evidence, rows: list[int]) -> Array | None:
+    """The labels of distinct rows; None if they are unknown."""
+    return evidence.labels[rows] if rows and len(evidence.labels) > max(rows) else None
 
 
 def undecided(evidence: Evidence) -> list[str]:

@@ -76,6 +76,7 @@ KINDS: dict[str, str] = {
     "dtype-differs": "the candidate computes or answers in another dtype than candidate.json says",
     "preprocess-differs": "the candidate's preprocess differs from that of the prepared data",
     "not-finite": "the eager model answers NaN or infinity, or a candidate does where eager does not, or the other way round",
+    "score-not-finite": "the score of eager's own answers is NaN or infinite, so that a lower precision cannot be judged by it",
     "served-differently": "the image or its server answers differently from the candidate that was proven",
     "shape-specific": "wrong for some shapes only",
     "thread-specific": "wrong only when several threads call it",

@@ -1,5 +1,8 @@
 """Training: a loss that fails says whose it is; weights of classes; evaluations within an epoch."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
 import numpy as np
 import paddle
 import pytest
@@ -106,18 +109,34 @@ def test_weights_beside_a_loss_of_ones_own_are_refused():
 
 
 ROWS = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+NAN = float("nan")
 
 
-def fitted(**settings):
-    """A linear model with dropout after `fit`, with its history and what was logged."""
+@dataclass(frozen=True)
+class Scored(training.Task):
+    """A task whose score is the next of those given."""
+
+    scores: Iterator[float] = field(kw_only=True)
+
+    @property
+    def kind(self):
+        kind = registry.get(self.name)
+        return replace(kind, score=replace(kind.score, of=lambda *_: next(self.scores)))
+
+
+def fitted(*, scores=None, **settings):
+    """A linear model with dropout after `fit`, with its history and what was logged. `scores`: those of the evaluations, one by one."""
     paddle.seed(0)
     model = paddle.nn.Sequential(paddle.nn.Dropout(0.5), paddle.nn.Linear(2, 1))
     split = Split([{"input": row} for row in ROWS], (ROWS.sum(1, keepdims=True) * 3).astype(np.float32))
     stacked = type("Stacked", (Preprocess,), {"collate": lambda _, rows: {"input": np.stack([row["input"] for row in rows])}})([])
     chosen, logged = Train(learning_rate=0.05, batch_size=4, **settings), []
+    task = make_task("regression", chosen)
+    if scores is not None:
+        task = Scored(task.name, task.loss, scores=iter(scores))
     history = fit(
-        model, split, split, stacked, chosen, form=arguments.form(type(model).forward, ["input"], []), task=make_task("regression", chosen),
-        seed=0, on_epoch=lambda metrics, step: logged.append((step, metrics)),
+        model, split, split, stacked, chosen, form=arguments.form(type(model).forward, ["input"], []), task=task, seed=0,
+        on_epoch=lambda metrics, step: logged.append((step, metrics)),
     )  # fmt: skip
     return model, history, logged
 
@@ -160,3 +179,17 @@ def test_the_weights_of_the_best_evaluation_are_kept():
     with paddle.no_grad():
         loss = float(((model(paddle.to_tensor(ROWS)).numpy() - ROWS.sum(1, keepdims=True) * 3) ** 2).mean())
     assert loss == pytest.approx(min(row["validation_loss"] for row in history.evaluations), rel=1e-5)
+
+
+@pytest.mark.parametrize(("scores", "best"), [([NAN, 0.5, 0.8, 0.7], 2), ([NAN, -0.5, NAN, -0.7], 1), ([0.1, NAN, 0.2, 0.1], 2)])
+def test_an_evaluation_without_a_score_is_never_the_best(scores, best):
+    _, history, _ = fitted(scores=scores, best="score", epochs=4, patience=9)
+    assert history.best == best
+    assert history.score == scores[best]
+
+
+@pytest.mark.parametrize(("epochs", "count"), [(2, 2), (9, 4)])
+def test_scores_that_are_all_nan_are_an_error(epochs, count):
+    with pytest.raises(ModelError, match=rf"the validation score is not finite in any of {count} evaluations .*set train.best: loss"):
+        fitted(scores=[NAN] * 9, best="score", epochs=epochs, patience=3)
+    assert fitted(scores=[NAN] * 9, epochs=2)[1].best == 1

@@ -81,3 +81,26 @@ def test_comparing_nothing_is_no_agreement():
 )
 def test_the_same_is_exact_for_whole_numbers_and_to_a_tolerance_for_others(one, two, expected):
     assert differences.same(one, two, tolerance=1e-3) == expected
+
+
+def _log_score(outputs, labels):
+    return float(np.log(outputs).mean()) if (outputs > 0).all() else np.nan
+
+
+@pytest.mark.parametrize("many", [1, 60])
+def test_a_score_that_is_lost_is_no_drop_of_zero(many):
+    before = np.linspace(1, 2, 60)
+    after = np.where(np.arange(60) < many, -1, before)
+    drop, low, high = differences.drop_interval(_log_score, before, after, before)
+    assert not np.isfinite([drop, low, high]).any()
+
+
+def test_a_score_that_is_lost_in_many_draws_has_no_upper_end_and_draws_without_a_score_before_do_not_count():
+    def both(outputs, labels):
+        return float(outputs.mean()) if len(set(outputs.tolist())) > 1 else np.nan
+
+    before, after = np.arange(6.0), np.array([1.0, 0, 0, 0, 0, 0])
+    drop, _, high = differences.drop_interval(both, before, after, before)
+    assert np.isfinite(drop)
+    assert not high <= 100
+    assert np.isfinite(differences.drop_interval(both, after, before, before)).all()

@@ -9,6 +9,7 @@ from paddleship.acceptance import judging
 from paddleship.config.sections.verify import Verify
 from paddleship.proof import answer_flips, evidence, parity
 from paddleship.proof.cases.inputs import Case
+from paddleship.proof.parity import Judgement
 from paddleship.shipped.computing.answers.registration import Answering
 
 ROWS = 300
@@ -54,15 +55,64 @@ def test_numbers_that_move_a_little_are_no_flip_and_whole_numbers_are():
     assert held(SCORES + 0.2, BOX, "int8").metrics["answer_flip_rate"] == 1
 
 
+CHANGED = SCORES + np.random.default_rng(1).normal(0, 0.3, SCORES.shape).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("answer", "decision"),
+    [
+        (lambda row: {"price": float(row[0]) if row[0] > 0 else None}, lambda row: row[0] > 0),
+        (lambda row: {"price": float(row[0]) if row[0] > 0 else "none"}, lambda row: row[0] > 0),
+        (lambda row: {"stars": float(np.round(row[0])), "p": float(row[1])}, lambda row: np.round(row[0])),
+        (lambda row: bool(row[1] > 0) if row[0] > 0 else int(row[1] > 0), lambda row: tuple(row[:2] > 0)),
+        (lambda row: [float(one) for one in row if one > 0], lambda row: (row > 0).sum()),
+    ],
+    ids=["none", "text", "rounded", "kind", "count"],
+)
+def test_what_is_decided_in_an_answer_flips_with_it(answer, decision):
+    answering = Answering(lambda outputs: [answer(row) for row in outputs["y"]])
+    wanted = np.mean([decision(one) != decision(other) for one, other in zip(SCORES, CHANGED, strict=True)])
+    assert held(CHANGED, answering, "int8").metrics["answer_flip_rate"] == pytest.approx(wanted)
+    assert wanted > 0.02
+
+
+@pytest.mark.parametrize("size", [1, 2.0**24], ids=["saturated", "large"])
+def test_numbers_that_happen_to_be_whole_do_not_flip_by_a_little(size):
+    """A probability of 1 that becomes 0.9999, and a price that is too large for a fraction in float32."""
+    scaled = Answering(lambda outputs: [{"p": float(row[0] * np.float32(size))} for row in outputs["y"]])
+    before, after = np.ones((ROWS, 4), np.float32), np.full((ROWS, 4), 0.9999, np.float32)
+    judged = answer_flips.hold(
+        Judgement({"noise_ratio": 1.0}, []), known(before), outputs(after), scaled, limits=Verify(), precision="int8"
+    )
+    assert judged.metrics["answer_flip_rate"] == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "equal"),
+    [
+        ({"a": 0.1, "b": 0.2}, {"b": 0.2, "a": 0.1000001}, True),
+        ({"a": 0.1, "b": 0.2}, {"a": 0.2, "b": 0.1}, False),
+        ([0.1, 0.2, 0.3], [0.1, 0.2, None], False),
+        ([0.1, 0.2, 0.3], [0.1, 0.2], False),
+        ([1], [True], False),
+        ([1], [1], True),
+        ("a", "b", False),
+    ],
+)
+def test_two_answers_are_the_same_but_for_rounding(one, other, equal):
+    assert answer_flips.same(one, other) == equal
+
+
 def test_flips_of_a_float32_candidate_are_reported_and_judged_by_its_noise():
     judgement = held(SCORES, ORDER, "float32")
     assert judgement.metrics["answer_flip_rate"] == 0
     assert judgement
 
 
-def test_a_function_that_answers_by_chance_proves_nothing():
+@pytest.mark.parametrize("form", [str, float])
+def test_a_function_that_answers_by_chance_proves_nothing(form):
     random = np.random.default_rng(0)
-    (found,) = answer_flips.findings(known(), {}, Answering(lambda outputs: [str(random.random()) for _ in outputs["y"]]))
+    (found,) = answer_flips.findings(known(), {}, Answering(lambda outputs: [form(random.random()) for _ in outputs["y"]]))
     assert (found.kind, found.severity) == ("random-answer", "error")
     assert answer_flips.findings(known(), {}, ORDER) == []
 

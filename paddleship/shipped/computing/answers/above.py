@@ -21,7 +21,8 @@ _UNNAMED = 0.5  # the threshold of a label that the params do not name
 def _make(settings: Mapping[str, Any], candidate: Candidate, _folder: Path) -> Answering:
     names, first = probabilities.classes(candidate, "above"), candidate.outputs[0].name
     thresholds, logits = _thresholds(settings["above"], names), probabilities.are_logits(settings)
-    limits = np.array([probabilities.logit(one) if logits else one for one in thresholds])
+    cutoffs = map(probabilities.cutoff, thresholds)
+    limits = np.array([probabilities.logit(one) if logits else one for one in cutoffs])
 
     def decided(scores: Array) -> Array:
         moved: Array = scores - limits  # float64, in which a score is above a threshold if and only if the difference is positive

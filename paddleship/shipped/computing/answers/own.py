@@ -28,9 +28,10 @@ def _make(settings: Mapping[str, Any], candidate: Candidate, folder: Path) -> An
 
     def row(outputs: Arrays, index: int) -> Any:
         try:
-            found = function({name: array[index] if name in by_row else array for name, array in outputs.items()}, candidate.classes)
+            given = {name: (array[index] if name in by_row else array).copy() for name, array in outputs.items()}  # it may work in place
+            found = function(given, candidate.classes)
             plain = _plain(found)
-            json.dumps(plain, allow_nan=False)
+            json.dumps(plain, ensure_ascii=False, allow_nan=False).encode()  # half of a surrogate pair has no bytes
         except Exception as failure:
             raise CandidateError(
                 f"answer.own {reference!r} failed on the outputs of a row ({explain(failure)}): fix that function"

@@ -1,8 +1,9 @@
-"""Probabilities of scores, computed in float64 so that large scores give no infinity, and rounded to the digits of a float32."""
+"""Probabilities of scores, computed in float64 so that large scores give no infinity, and rounded to seven digits, as a float32 has."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from paddleship.errors import CandidateError
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.task_kinds.registration import Array
 
+_DIGITS = 7
+_EPSILON = float(np.finfo(np.float64).eps)
 LOGITS = "logits"  # the alternative is probabilities: the model ends with a softmax or a sigmoid of its own
 
 
@@ -34,7 +37,16 @@ def logit(probability: float) -> float:
 
 
 def rounded(probability: float) -> float:
-    return float(f"{probability:.7g}")
+    return float(f"{float(probability):.{_DIGITS}g}")
+
+
+def cutoff(threshold: float) -> float:
+    """The smallest probability above a threshold that is also above it when it is `rounded`: float32 has no 0.4, but 0.4000000059."""
+    digits = Context(prec=_DIGITS, rounding=ROUND_FLOOR)
+    below = digits.create_decimal(str(threshold))
+    middle = (below + digits.next_plus(below)) / 2
+    exact = float(max(middle, Decimal(str(threshold))))
+    return min(exact * (1 + 4 * _EPSILON), 1 - _EPSILON / 2)  # above it by what a sigmoid and its inverse round, and below 1
 
 
 def are_logits(settings: Mapping[str, Any]) -> bool:

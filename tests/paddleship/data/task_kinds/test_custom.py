@@ -10,7 +10,7 @@ from paddleship.config import loading
 from paddleship.config.sections.verify import Verify
 from paddleship.data.task_kinds import registry
 from paddleship.errors import BadInput, DataError, ModelError, ParamsError
-from paddleship.proof import evidence, parity
+from paddleship.proof import evidence, finiteness, parity
 from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing.task_kinds import registry as decisions
 from tasks.prepare import prepare
@@ -53,6 +53,10 @@ def level(outputs):
 
 def closeness(outputs, labels):
     return 1 - np.abs(level(outputs) - labels).mean() / (LEVELS - 1)
+
+
+def logarithms(outputs, labels):
+    return 1 - float(np.abs(np.log(outputs[:, 0]) - np.log(labels)).mean()) if (outputs[:, 0] > 0).all() else float("nan")
 
 
 def fails(outputs, labels=None):
@@ -120,6 +124,24 @@ def test_decisions_that_change_are_flips_and_the_metric_falls(module):
     assert judged.metrics["metric_drop"] == pytest.approx(0.2 / 3)
     assert {check.name for check in judged.checks if not check.passed} >= {"flip_rate_high", "metric_drop_high"}
     assert parity.judge(known, [{"y": scores}], limits=Verify(), precision="int8").metrics["flip_rate"] == 0
+
+
+def test_a_metric_that_is_nan_for_a_lower_precision_fails_and_one_that_is_nan_for_eager_is_reported(module):
+    values = np.random.default_rng(0).uniform(1, 9, (200, 1)).astype(np.float32)
+    task = params(task={"metric": "their_levels:logarithms"}).data.task
+    case = Case("rows", "rows", {"x": np.zeros((200, 1))}, tuple(range(200)))
+    changed = values.copy()
+    changed[17] = -0.01
+    wide, labels = (values.astype(np.float64), changed.astype(np.float64)), values[:, 0]
+    known = evidence.gather([case], [{"y": values}], [{"y": wide[0]}], task=task, labels=labels)
+    unknown = evidence.gather([case], [{"y": changed}], [{"y": wide[1]}], task=task, labels=labels)
+    failed = [str(check) for check in parity.judge(known, [{"y": changed}], limits=Verify(), precision="int8").checks if not check.passed]
+    assert [text[: text.index(" ")] for text in failed] == ["metric_drop_high"]
+    assert "it is nan for the candidate" in failed[0]
+    assert parity.judge(known, [{"y": values}], limits=Verify(), precision="int8")
+    assert not parity.judge(unknown, [{"y": changed}], limits=Verify(), precision="int8")
+    assert [(found.kind, found.severity) for found in finiteness.findings(unknown)] == [("score-not-finite", "warning")]
+    assert finiteness.findings(known) == []
 
 
 def test_a_decision_of_several_numbers_flips_as_one(module):

@@ -39,6 +39,25 @@ def test_top_names_the_largest_scores_with_their_probabilities(tmp_path):
     assert [one["probability"] for one in second] == [1, 0], "large scores overflow nothing"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "scores", "best"),
+    [
+        ("uint8", [0, 200, 5], ["b", "c"]),
+        ("bool", [True, False, True], ["a", "c"]),
+        ("int64", [-(2**63), 2**53, 2**53 + 1], ["c", "b"]),
+        ("float16", [1, 65504, 65504], ["b", "c"]),
+        ("float32", [1, 1, 1], ["a", "b"]),
+    ],
+)
+def test_top_orders_scores_of_any_dtype_and_equal_ones_as_the_classes(tmp_path, dtype, scores, best):
+    facts = {"task": "classification", "classes": ("a", "b", "c"), "outputs": (TensorSpec("s", dtype, ("batch", 3)),)}
+    candidate = replace(Candidate.load(make_tensors(tmp_path)), answer={"top": 2}, **facts)
+    values = np.array([scores], dtype)
+    (row,) = answers.load(tmp_path, candidate).rows({"s": values})
+    assert [one["label"] for one in row] == best
+    assert candidate.label_rows(values) == best[:1]
+
+
 def test_scores_that_are_probabilities_stay_as_they_are(tmp_path):
     (first,) = made(tmp_path, {"top": 1, "scores": "probabilities"}).rows(of([[0.25, 0.75]]))
     assert first == [{"label": "yes", "probability": 0.75}]
@@ -52,6 +71,24 @@ def test_each_label_has_the_threshold_that_is_given_for_it(tmp_path):
     assert first[0]["probability"] == pytest.approx(1 / (1 + math.exp(-0.1)), rel=1e-6)
     assert [[one["label"] for one in row] for row in (second, third)] == [["yes"], ["yes"]]
     assert (answering.decided(np.float32(scores)) > 0).tolist() == [[True, False], [False, True], [False, True]]
+
+
+@pytest.mark.parametrize("threshold", [0.4, 0.5, 0.7, 0.1, 1e-3, 0.999999, 0.9999999, 0.99999999, 0.12345678, 1e-12, 1 - 1e-16])
+@pytest.mark.parametrize("form", ["logits", "probabilities"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_probability_that_is_shown_as_the_threshold_is_not_above_it(tmp_path, threshold, form, dtype):
+    """Around the threshold, and around the score from which on the next number is shown."""
+    answering = made(tmp_path, {"above": threshold, "scores": form}, task="multilabel")
+    near = [dtype(probabilities.logit(one) if form == "logits" else one) for one in (threshold, probabilities.cutoff(threshold))]
+    scores = np.array([one * (1 + step * np.finfo(dtype).eps) for one in near for step in range(-40, 41)], dtype).reshape(-1, 2)
+    rows = answering.rows(of(scores) | {"scores": scores})
+    shown = [[one["label"] for one in row] for row in rows]
+    assert all(one["probability"] > threshold for row in rows for one in row)
+    assert shown == [json.loads(text) for text in Candidate.read(tmp_path).label_rows(answering.decided(scores))]
+    one_more = np.array([[1.000002, 1.000002]]) * threshold
+    if form == "probabilities" and threshold < 0.99:
+        (row,) = answering.rows(of(one_more) | {"scores": one_more})
+        assert len(row) == 2, "the next numbers are above it"
 
 
 def test_probabilities_of_any_score_are_finite():
@@ -75,8 +112,16 @@ def opaque(outputs, classes):
 def infinite(outputs, classes):
     return float("inf")
 
+def half(outputs, classes):
+    return {"text": "\\ud83d"}
+
 def fails(outputs, classes):
     return outputs["nothing"]
+
+def in_place(outputs, classes):
+    for array in outputs.values():
+        array += 1
+    return list(outputs.values())
 """
 
 
@@ -93,6 +138,7 @@ def test_a_function_of_the_user_answers_row_by_row(tmp_path):
     [
         ("opaque", "'their_boxes:opaque' failed on the outputs of a row .*returned set, which JSON cannot hold"),
         ("infinite", "Out of range float values are not JSON"),
+        ("half", "'their_boxes:half' failed on the outputs of a row .*surrogates not allowed"),
         ("fails", r"nothing.*their_boxes.py.*fix that function"),
     ],
 )
@@ -182,3 +228,12 @@ def test_an_output_without_the_batch_is_given_with_every_row(tmp_path):
     (tmp_path / "code/their_anchors.py").write_text("def count(outputs, classes):\n    return [o.shape[0] for o in outputs.values()]\n")
     answering = answers.load(tmp_path, candidate.save(tmp_path))
     assert answering.rows({"y": np.zeros((5, 2)), "anchors": np.zeros(3)}) == [[2, 3]] * 5
+
+
+def test_a_function_that_works_in_place_changes_neither_the_outputs_nor_the_next_row(tmp_path):
+    made(tmp_path, {"own": "their_boxes:in_place"}, code=BOXES)
+    outputs = (*Candidate.read(tmp_path).outputs, TensorSpec("anchors", "float32", (1,)))
+    answering = answers.load(tmp_path, replace(Candidate.read(tmp_path), outputs=outputs).save(tmp_path))
+    given = {"scores": np.zeros((2, 2)), "logs": np.zeros((2, 2)), "anchors": np.zeros(1)}
+    assert answering.rows(given) == [[[1, 1], [1, 1], [1]]] * 2
+    assert not any(array.any() for array in given.values())
