@@ -181,7 +181,9 @@ class Examiner:
                 return second
             self._cases, self._source_model = drawn, before
         if isinstance(first, case_runner.NotSurvivedError):
-            return ProbeResult([messages.killed(first, self._source_model.model)])
+            killed = messages.killed(first, self._source_model.model)
+            self.rows = messages.late(self.rows) if killed.kind == OUT_OF_TIME else self.rows
+            return ProbeResult([killed])
         if isinstance(first, BadInput):
             raise first
         return first
@@ -277,7 +279,9 @@ class Examiner:
             compared_weights=compared_weights,
             say=self._report,
             probe_inputs=False,
-            earlier=EarlierAnswers(probed.answers, probed.taken_branches),
+            earlier=EarlierAnswers(
+                {name: answer for name, answer in probed.answers.items() if name not in probed.cut_short}, probed.taken_branches
+            ),
             search=Search([item.spec() for item in self._source_model.model.inputs], exported, seed=self._source_model.seed),
         )
         self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}

@@ -42,6 +42,7 @@ _FREEZERS = (
         graph_breaks.ADVICE["python-value"],
     ),
 )
+_TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
 _ADVICE = {
     "not-exercised": f"give trained weights (--checkpoint), or declare a range with which it varies ({_RANGE})",
@@ -137,23 +138,29 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
         name, error = next(iter(probed.refused.items()))
         message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {error}"
         findings.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
-    if probed.crashes:
-        name, end = next(iter(probed.crashes.items()))
-        message = (
-            f"the eager model crashes or hangs on {_several(list(probed.crashes))}; these cases are skipped. "
-            f"For {name} ({_inputs(cases, name)}): {end}"
-        )
-        if probed.skipped_after_crashes:
-            message += f"; skipped after these crashes: {_several(probed.skipped_after_crashes)}"
-        findings.append(Finding("crash", "warning", message, survival(model), end.where))
+    died = {name: end for name, end in probed.crashes.items() if isinstance(end, ProcessDied)}
+    late = {name: end for name, end in probed.crashes.items() if name not in died}
+    skipped = f"; skipped after that: {_several(probed.skipped_after_crashes)}" if probed.skipped_after_crashes else ""
+    if died:
+        message = f"the eager model crashes on {_ends(died, cases)}{skipped}"
+        findings.append(Finding("crash", "warning", message, survival(model), next(iter(died.values())).where))
+    if late:
+        advice = f"raise --seconds; if it never ends: {survival(model)}"
+        findings.append(Finding(OUT_OF_TIME, "warning", f"{_TOO_LATE} {_ends(late, cases)}{skipped}", advice))
     return findings
 
 
+def _ends(ends: Mapping[str, ProcessDied | ProcessHung], cases: Sequence[Case]) -> str:
+    name, end = next(iter(ends.items()))
+    return f"{_several(list(ends))}; these cases are skipped. For {name} ({_inputs(cases, name)}): {end}"
+
+
 def killed(error: case_runner.NotSurvivedError, model: Model) -> Finding:
-    """An eager model that crashes on every case."""
-    message = (
-        f"the eager model crashes or hangs on all generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
-    )
+    """An eager model that crashes on every case, or answers none in time."""
+    if isinstance(error.end, ProcessHung):
+        message = f"{_TOO_LATE} any of the generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
+        return Finding(OUT_OF_TIME, "error", message, f"raise --seconds; if it never ends: {survival(model)}", error.where)
+    message = f"the eager model crashes on all generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
     return Finding(error.end.kind, "error", message, survival(model), error.where)
 
 
