@@ -76,6 +76,17 @@ def size(where: str | None) -> str:
     return next((argument.id for node in calls if isinstance(argument := node.args[0], ast.Name) and argument.id in sizes), "")
 
 
+def reads_only_self(expression: str) -> bool:
+    """Whether the arguments of this call are attributes of self and constants."""
+    try:
+        call = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return False
+    arguments = [*call.args, *(option.value for option in call.keywords)] if isinstance(call, ast.Call) else []
+    names = {node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name)}
+    return bool(arguments) and names <= {"self"}
+
+
 def _is_shape(node: ast.expr) -> bool:
     """Whether it is `x.shape`, or a part of it."""
     return (isinstance(node, ast.Attribute) and node.attr == "shape") or (isinstance(node, ast.Subscript) and _is_shape(node.value))

@@ -13,7 +13,10 @@ from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.proof.cases import inputs
+from paddleship.proof.parity import Judgement
+from paddleship.proof.proving import Proof
 from paddleship.reports.finding import Finding
+from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 MODELS = """
@@ -273,6 +276,27 @@ def test_a_suspicious_line_is_not_taken_for_the_cause_of_an_error_that_says_noth
     assert messages.located(other, [suspect]).where is None
     agreeing = graph_breaks.classify("ValueError: bad shape [-1, 3]", "ValueError: bad shape [-1, 3]", None)
     assert messages.located(agreeing, [suspect]).where == "net.py:3"
+
+
+@pytest.mark.parametrize(
+    "said", ["ValueError: PreState has -1 and 1 rows", "ValueError: float(Tensor) is not supported in static graph mode"]
+)
+def test_what_only_to_static_in_memory_raises_is_reported_as_that(said):
+    failed = Judgement({}, [Check(name="answers", measured=said, limit="an answer to every case", passed=False)])
+    proven = Judgement({}, [Check(name="answers", measured=1, limit=1, passed=True)])
+    proof = Proof(None, {"to_static": failed, "paddle": proven}, {"to_static": None, "paddle": []})
+    found = messages.raised(proof, [])
+    assert found is not None
+    assert (said in found.message) or found.kind == "python-value"
+    wrong = Proof(None, {"to_static": failed, "paddle": failed}, {"to_static": None, "paddle": None})
+    assert (messages.raised(wrong, []) is None) == ("PreState" in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("math.sqrt(self.width)", 0), ("float(self.scale, 2)", 0), ("float(x.mean())", 1), ("np.clip(y, self.low, 3)", 1)]
+)
+def test_a_number_of_the_model_itself_is_no_frozen_value(text, count):
+    assert len(messages.frozen([Suspect("python-value", "net.py", 3, "", text)])) == count
 
 
 def test_an_operator_with_a_short_name_and_no_converter_is_named():
