@@ -48,6 +48,8 @@ _VALID = f"declare what the model takes: values ({_RANGE}), sizes (--dimension '
 _ADVICE = {
     "not-exercised": f"give trained weights (--checkpoint), or declare a range with which it varies ({_RANGE})",
     "uncovered-branch": f"declare values or sizes that take it, if it can be taken ({_RANGE}, --dimension 'NAME=LOW..HIGH')",
+    "batch-dependent": "if its first dimension counts no rows (the steps of one sequence), give forward a batch, [batch, length]; else "
+    "mask the padding, and use no batch statistics in evaluation mode",
     "weights-differ": "use each weight as state_dict() holds it: change none in forward, and derive none from another",
 }  # of findings whose own advice names rows, params or stages, which a model that is only examined does not have
 _UNKNOWN_OPERATOR = re.compile(

@@ -210,5 +210,6 @@ def _state_of_paddle() -> tuple[str, str]:
 
 
 def _state_of_numpy() -> tuple[Any, ...]:
-    _, words, *rest = np.random.get_state()
+    state: Any = np.random.get_state()
+    _, words, *rest = state
     return bytes(words), *rest

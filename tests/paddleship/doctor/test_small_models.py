@@ -17,7 +17,7 @@ from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
-from paddleship.shipped.computing.spec import Dimension, TensorSpec
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension
 
 MODELS = """
 import time
@@ -383,6 +383,14 @@ def test_every_case_without_a_batch_has_a_name_of_its_own():
     specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
     names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
     assert len(names) == len(set(names))
+
+
+def test_a_dimension_that_an_input_has_twice_is_no_batch():
+    specs = [TensorSpec("x", "float32", ("nodes", 4)), TensorSpec("adj", "float32", ("nodes", "nodes"))]
+    shapes = [[array.shape for array in case.inputs.values()] for case in inputs.generate(specs, seed=0, max_batch=8)]
+    assert shapes
+    assert all(x[0] == rows == columns for x, (rows, columns) in shapes), shapes
+    assert batch_dimension(specs[:1]) == "nodes"
 
 
 @pytest.mark.parametrize("name", ["Overridden", "Counted"])
