@@ -305,6 +305,21 @@ def test_an_operator_with_a_short_name_and_no_converter_is_named():
     assert to_onnx.unknown(program) == ["erfinv", "i1", "logit"]
 
 
+def test_an_operator_whose_name_begins_as_that_of_another_is_named():
+    names = (
+        "sequence_mask",
+        "bitwise_left_shift",
+        "multiply",
+        "subtract",
+        "floor_divide",
+        "remainder",
+        "bilinear_interp",
+        "full_int_array",
+    )
+    program = {"regions": [{"blocks": [{"ops": [{"#": f"1.{name}"} for name in names]}]}]}
+    assert to_onnx.unknown(program) == ["bitwise_left_shift", "sequence_mask"]
+
+
 def test_agreement_about_constants_alone_is_not_convertible_with_warnings():
     warned = [Finding("not-exercised", "warning", "constant")]
     found = Examination("m:f", warned, {"paddle": RuntimeRow("not exercised")}, full_graph=True)
