@@ -307,13 +307,14 @@ def _failed(judgement: Judgement) -> str:
 
 
 def raised(proved: Proof, suspects: Sequence[Suspect]) -> Finding | None:
-    """The error that Paddle raised in `to_static`, if its wording is known, or if no runtime is wrong.
+    """The error that Paddle raised in `to_static`, if its wording is known, or if the runtimes are right.
 
     With a known wording, the runtimes fail because of it, each with its own message.
     """
     static = proved.judgements[TO_STATIC]
-    wrong = any(not judgement for name, judgement in proved.judgements.items() if name != TO_STATIC)
-    if (found := known(static, suspects)) or wrong or proved.answers[TO_STATIC] is not None:
+    others = [judgement for name, judgement in proved.judgements.items() if name != TO_STATIC]
+    right = bool(others) and all(others)
+    if (found := known(static, suspects)) or not right or proved.answers[TO_STATIC] is not None:
         return found
     message = f"to_static in one process with the eager model gives no answer, although the runtimes are right: {_error(static)}"
     return Finding("wrong-answers", "error", message, "no action is needed to ship a proven runtime")

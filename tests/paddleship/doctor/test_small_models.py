@@ -289,7 +289,9 @@ def test_what_only_to_static_in_memory_raises_is_reported_as_that(said):
     assert found is not None
     assert (said in found.message) or found.kind == "python-value"
     wrong = Proof(None, {"to_static": failed, "paddle": failed}, {"to_static": None, "paddle": None})
-    assert (messages.raised(wrong, []) is None) == ("PreState" in said)
+    alone = Proof(None, {"to_static": failed}, {"to_static": None})
+    for proof in (wrong, alone):
+        assert (messages.raised(proof, []) is None) == ("PreState" in said)
 
 
 @pytest.mark.parametrize(
