@@ -9,7 +9,7 @@ import pytest
 
 from paddleship.config.sections.model import Model
 from paddleship.controlflow.tracing import TakenBranches
-from paddleship.doctor import case_runner, messages, structure_checks, watching
+from paddleship.doctor import case_runner, examining, messages, structure_checks, watching
 from paddleship.doctor.eager_probe import ProbeResult, ProbeWorker
 from paddleship.errors import ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
@@ -139,6 +139,19 @@ def test_arguments_of_any_number_are_refused_only_if_a_declared_input_needs_them
     assert (refused.kind, refused.advice) == ("signature", "write forward(self, x, y, z)")
     (missing,) = structure_checks.signature(their_watched.Star(), ["x"])
     assert "forward needs y" in missing.message
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "row"),
+    [(ProcessHung("no answer in 30 s", seconds=30.0), 3, "not judged in time"), (ProcessDied("SIGSEGV"), 2, "not tried")],
+)
+def test_only_a_crash_makes_a_model_that_answers_nothing_not_convertible(tmp_path, monkeypatch, end, code, row):
+    def fails(_source_model, cases, **_options):
+        raise case_runner.NotSurvivedError(cases[0], end)
+
+    monkeypatch.setattr(examining.case_runner, "examine", fails)
+    found = examining.examine(model_of(), work=tmp_path, candidates=("paddle",))
+    assert (found.exit_code, found.runtimes["paddle"].status) == (code, row), str(found)
 
 
 def model_of():
