@@ -317,8 +317,10 @@ class Examiner:
         yield messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
     def _changed(self, proved: Proof, probed: ProbeResult) -> list[Finding]:
-        """Statements that the conversion changes, if that explains all wrong answers that are tried."""
-        suspects = [suspect for suspect in probed.suspects if suspect.pattern in changed_statements.PATTERNS]
+        """Statements that the conversion changes, on lines without a finding, if that explains all wrong answers that are tried."""
+        known = {finding.where for finding in self.findings}
+        possible = [suspect for suspect in probed.suspects if suspect.pattern in changed_statements.PATTERNS]
+        suspects = [suspect for suspect in possible if suspect.where not in known]
         answers = proved.answers[TO_STATIC] or next((answers for answers in proved.answers.values() if answers is not None), None)
         if not suspects or answers is None:
             return []
