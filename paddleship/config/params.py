@@ -113,7 +113,9 @@ class Params(Section):
         firsts = [item.shape[0] if item.shape else None for item in self.model.inputs]
         batch = batch_dimension([item.spec() for item in self.model.inputs])
         if batch is None or set(firsts) != {batch}:
-            raise whole(f"the first dimension of every input must be the same dynamic dimension, such as 'batch' (got {firsts})")
+            raise whole(
+                f"the first dimension of every input must be the same dynamic dimension, such as 'batch', and no other (got {firsts})"
+            )
         return self
 
     @model_validator(mode="after")

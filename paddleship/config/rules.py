@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
-from paddleship.shipped.computing.spec import Dimension, TensorSpec, bound, row_dimensions
+from paddleship.shipped.computing.spec import BATCH, Dimension, TensorSpec, bound, row_dimensions
 
 
 def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
@@ -14,6 +14,8 @@ def fault(specs: Sequence[TensorSpec], dimensions: Sequence[Dimension]) -> str:
     names = ", ".join(known) or "none but the batch"
     if strange := [rule.name for rule in dimensions if rule.name not in known]:
         return f"dimensions must name dynamic dimensions of the inputs other than the batch (got {strange[0]!r}): the inputs have {names}"
+    if square := next((spec.name for spec in specs if spec.shape.count(BATCH) > 1), None):
+        return f"the batch must be one axis of input {square!r} (got several): a dimension that counts no rows needs another name"
     for spec in specs:
         for end, limit in (("low", spec.low), ("high", spec.high)):
             reference = bound(limit) if isinstance(limit, str) else ("", 0)

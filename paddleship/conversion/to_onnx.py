@@ -58,7 +58,7 @@ def convert(exported: Path, target: Path) -> None:
 
 
 def unknown(program: Mapping[str, Any]) -> list[str]:
-    """Paddle operators that paddle2onnx has no converter for, by the names in its library; prefixes of others are never reported."""
+    """Paddle operators that paddle2onnx has no converter for, by the names in its library; parts of other names are never reported."""
     spec = util.find_spec("paddle2onnx.paddle2onnx_cpp2py_export")
     if spec is None or spec.origin is None:
         return []
@@ -70,7 +70,7 @@ def unknown(program: Mapping[str, Any]) -> list[str]:
 
 
 def _in_library(name: str, library: bytes, converters: str) -> bool:
-    """Whether the library has the operator's name, or, for a short one, which it may hold as a number, the class of its converter."""
-    if len(name) >= _IN_ONE_PIECE:
-        return name[:_IN_ONE_PIECE].encode() in library
-    return not converters or name in _RENAMED or name.replace("_", "") in converters
+    """Whether the library has a converter of that name, or holds the name of an operator that it converts under another one."""
+    if not converters or name in _RENAMED or name.replace("_", "") in converters:
+        return True
+    return len(name) >= _IN_ONE_PIECE and name.encode() in library

@@ -264,7 +264,11 @@ def _findings(
     root = next((error for error in asked if error.call.parent is None), None)
     if root is not None and root.ratio is not None and root.ratio <= limit:
         message += "; yet the whole model is right when converted again: the program and the replay disagree"
-    advice = "rewrite this line, or ship another candidate" if line or call.own else "replace this layer, or ship another candidate"
+    advice = "rewrite this line" if line else "rewrite what it does" if call.own else "replace this layer"
+    if call.own and not line:
+        message += "; which of its lines was not found"
+    if not registry.kind_of(candidate).exact:  # the others are made from this program, so they are wrong too
+        advice += ", or ship another candidate"
     return [Finding("wrong-layer", "error", message, advice, where=line or call.where, layer=call.path or call.kind)]
 
 

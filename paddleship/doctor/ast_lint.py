@@ -19,6 +19,8 @@ FORCED = "training=True"
 FILLED_IN_LOOP = "tensor list"  # a list that a `while` loop, or a `for` loop over a tensor, fills
 GROUPED = "groups"  # a call with computed groups
 ONE_SIDED = "one-sided"  # a variable that one side of an `if` assigns
+IN_PLACE = "in place"  # a statement that calls a method which changes a tensor in place
+USED_AFTER_BREAK = "loop variable"  # a `for` with a `break`, whose variable is used after it
 LEFT_BY_BREAK = "break"  # a loop over Python numbers with a `break` under an `if`
 
 _TO_PYTHON = frozenset({"numpy", "item", "tolist"})
@@ -29,7 +31,7 @@ _GROW = frozenset({"append", "extend", "add", "update", "insert", "setdefault", 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A suspicious expression of the user's code. `pattern` is a kind of finding or STATE, `name` the assigned or called name."""
+    """A suspicious expression of the user's code. `pattern` is a kind of finding or one of the above, `name` what is assigned or called."""
 
     pattern: str
     file: str
@@ -74,6 +76,17 @@ def size(where: str | None) -> str:
     sizes = {target.id for node in shapes for target in _targets(node) if isinstance(target, ast.Name)}
     calls = [node for node in ast.walk(function) if isinstance(node, ast.Call) and node.lineno == int(number) and len(node.args) == 1]
     return next((argument.id for node in calls if isinstance(argument := node.args[0], ast.Name) and argument.id in sizes), "")
+
+
+def reads_only_self(expression: str) -> bool:
+    """Whether the arguments of this call are attributes of self and constants."""
+    try:
+        call = ast.parse(expression, mode="eval").body
+    except SyntaxError:
+        return False
+    arguments = [*call.args, *(option.value for option in call.keywords)] if isinstance(call, ast.Call) else []
+    names = {node.id for argument in arguments for node in ast.walk(argument) if isinstance(node, ast.Name)}
+    return bool(arguments) and names <= {"self"}
 
 
 def _is_shape(node: ast.expr) -> bool:
@@ -174,10 +187,20 @@ def _patterns(node: ast.AST, function: ast.FunctionDef, shared: set[str], module
         for part in ast.walk(node):
             if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in ("append", "extend", "insert"):
                 yield FILLED_IN_LOOP, part.lineno, ast.unparse(part.func.value)
+    yield from _changed(node, function)
     if isinstance(node, ast.For) and any(isinstance(part, ast.Break | ast.Return) for part in ast.walk(node)):
         yield LEFT_BY_BREAK, node.lineno, ast.unparse(node.iter)
     if isinstance(node, ast.Attribute) and node.attr == "shape":
         yield "frozen-dimension", node.lineno, ast.unparse(node)
+
+
+def _changed(node: ast.AST, function: ast.FunctionDef) -> Iterator[tuple[str, int, str]]:
+    """Statements that the conversion may change."""
+    called = node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
+    if isinstance(called, ast.Attribute) and _in_place(called.attr):
+        yield IN_PLACE, called.lineno, called.attr
+    if isinstance(node, ast.For) and isinstance(node.target, ast.Name) and _used_after_break(node, node.target.id, function):
+        yield USED_AFTER_BREAK, node.lineno, node.target.id
 
 
 def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) -> Iterator[tuple[str, int, str]]:
@@ -196,11 +219,20 @@ def _calls(node: ast.Call, function: ast.FunctionDef, module_names: set[str]) ->
     if last == "train" and isinstance(node.func, ast.Attribute) and not node.args:
         yield "train-mode", node.lineno, callee
     owner = _root(node.func)
-    in_place = last == "set_value" or (last.endswith("_") and not last.startswith("_"))
-    if isinstance(node.func, ast.Attribute) and (in_place or last in _GROW) and owner == "self":
+    if isinstance(node.func, ast.Attribute) and (last == "set_value" or _in_place(last) or last in _GROW) and owner == "self":
         yield STATE, node.lineno, _path(node.func.value)
     if isinstance(node.func, ast.Attribute) and last in _GROW and owner in module_names and owner not in _locals(function):
         yield "global-state", node.lineno, str(owner)
+
+
+def _in_place(method: str) -> bool:
+    """Whether a method changes its tensor, by Paddle's naming."""
+    return method.endswith("_") and not method.startswith("_")
+
+
+def _used_after_break(loop: ast.For, name: str, function: ast.FunctionDef) -> bool:
+    later = [node for node in ast.walk(function) if isinstance(node, ast.Name) and node.lineno > (loop.end_lineno or loop.lineno)]
+    return any(isinstance(part, ast.Break) for part in ast.walk(loop)) and any(node.id == name for node in later)
 
 
 def _targets(node: ast.AST) -> list[ast.expr]:

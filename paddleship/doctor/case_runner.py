@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from paddleship.system import isolate
 
 EAGER = "the eager model"  # name of its process in messages
 MAX_CRASHES = 3  # of eager; then no new case is tried
+_WATCHED = 0.5  # share of the time of a call in which its lines are observed, which makes it slow
 _FEW = 2  # most rows of a case that is run on a slow model
 _SMALL = 16  # values that are printed in full
 
@@ -46,11 +48,11 @@ def examine(
         late = len(crashes) >= max_crashes
         left = [case for case in cases if case.name not in crashes and (case.name in survived or not late)]
         if not left:
-            raise NotSurvivedError(next(case for case in cases if case.name in crashes), next(iter(crashes.values())))
+            raise NotSurvivedError(*_worst(crashes, cases))
         with isolate.Isolated(EAGER, ProbeWorker, source_model, timeout_s=timeout_s, environment=isolate.threads(1)) as worker:
             if findings := worker.call("inspect"):
                 return ProbeResult(findings)
-            skipped_slow, end = _ask(worker, left, survived, budget_s)
+            skipped_slow, end = _ask(worker, left, survived, budget_s, watched_s=timeout_s * _WATCHED)
             if end is not None:
                 crashes[end[0]] = end[1]
                 continue
@@ -66,6 +68,12 @@ def examine(
                 skipped_after_crashes=skipped,
                 skipped_slow=tuple(skipped_slow),
             )
+
+
+def _worst(crashes: Mapping[str, ProcessDied | ProcessHung], cases: Sequence[Case]) -> tuple[Case, ProcessDied | ProcessHung]:
+    """A case that ended the process; one that lasted too long only if no other did."""
+    ends = [(case, crashes[case.name]) for case in cases if case.name in crashes]
+    return next((end for end in ends if isinstance(end[1], ProcessDied)), ends[0])
 
 
 def bounded(model: Model) -> Model | None:
@@ -103,7 +111,7 @@ def _bounded(item: Input, dimension: str, batch: str | None) -> Input:
 
 
 def _ask(
-    worker: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float
+    worker: isolate.Isolated, cases: Sequence[Case], survived: set[str], budget_s: float, *, watched_s: float
 ) -> tuple[list[str], tuple[str, ProcessDied | ProcessHung] | None]:
     """The cases that were skipped for lack of time, and the case that ended the process, with how it ended."""
     began, skipped_slow = time.monotonic(), list[str]()
@@ -112,7 +120,7 @@ def _ask(
             skipped_slow.append(case.name)
             continue
         try:
-            worker.call("ask", case)
+            worker.call("ask", case, watched_s)
             survived.add(case.name)
         except (ProcessDied, ProcessHung) as end:
             return skipped_slow, (case.name, end)
@@ -124,19 +132,15 @@ def _rows(case: Case) -> int:
 
 
 def _without_influence(worker: isolate.Isolated, names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Inputs that change no output, and inputs for which this is unknown."""
-    unused: list[str] = []
-    influence_unknown: list[str] = []
-    for name in names if len(names) > 1 else ():
-        try:
-            influence = worker.call("influence", name)
-        except CandidateError:
-            return tuple(unused), tuple(influence_unknown)  # it crashed on values that were not declared
-        if influence is None:
-            influence_unknown.append(name)
-        elif not influence:
-            unused.append(name)
-    return tuple(unused), tuple(influence_unknown)
+    """Inputs that change no output, and inputs for which this is unknown: the model does not survive values that were not declared."""
+    influences: dict[str, bool | None] = {}
+    with suppress(CandidateError):
+        for name in names if len(names) > 1 else ():
+            influences[name] = worker.call("influence", name, False)
+        for name in [name for name, influence in influences.items() if influence is None]:
+            influences[name] = worker.call("influence", name, True)
+    unused = tuple(name for name, influence in influences.items() if influence is False)
+    return unused, tuple(name for name, influence in influences.items() if influence is None)
 
 
 def _values(array: np.ndarray[Any, Any]) -> str:

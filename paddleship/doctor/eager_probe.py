@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
+from paddleship.numerics.differences import Array
 from paddleship.proof.cases.inputs import Case
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import layers, structure
@@ -37,7 +39,8 @@ class ProbeResult:
     `answers` are the answers by case, `refused` the errors of other cases. `suspects` are executed statements that are known to cause
     trouble. `unused` are inputs without influence, `influence_unknown` inputs whose influence is unknown. `forward` is the location of the
     user's forward, `taken` the outcomes of its branches. `crashes` are cases on which the process died, with how it ended;
-    `skipped_after_crashes` were left out after that, and `skipped_slow` because the model is slow.
+    `skipped_after_crashes` were left out after that, and `skipped_slow` because the model is slow. Of cases in `cut_short`, only the
+    beginning was observed.
     """
 
     findings: list[Finding]
@@ -52,6 +55,7 @@ class ProbeResult:
     crashes: dict[str, ProcessDied | ProcessHung] = field(default_factory=dict)
     skipped_after_crashes: tuple[str, ...] = ()
     skipped_slow: tuple[str, ...] = ()
+    cut_short: frozenset[str] = frozenset()
 
 
 class ProbeWorker:
@@ -81,6 +85,10 @@ class ProbeWorker:
         self._cases: list[Case] = []
         self._answers: dict[str, Arrays] = {}
         self._refused: dict[str, ModelError] = {}
+        self._cut_short: set[str] = set()
+        self._drawn: set[str] = set()
+        self._reseed(self._seed)
+        self._undrawn = watching.random_states()
 
     def inspect(self) -> list[Finding]:
         """Findings before the model is called."""
@@ -89,12 +97,15 @@ class ProbeWorker:
             *structure_checks.weights(self._layer, fresh=self._fresh),
         ]
 
-    def ask(self, case: Case) -> bool:
-        """Whether the model answers this case."""
+    def ask(self, case: Case, seconds: float) -> bool:
+        """Whether the model answers this case; its lines are observed for so many seconds."""
         self._cases.append(case)
+        self._running.cut_short = False
         try:
-            with watching.layers(self._running), watching.lines(self._running, self._taken, randomness=not self._answers):
+            with watching.layers(self._running), watching.lines(self._running, self._taken, seconds=seconds):
                 self._answers[case.name] = self._ask(self._layer, case.inputs)
+            self._drawn |= {name for name, state in watching.random_states().items() if state != self._undrawn[name]}
+            self._cut_short |= {case.name} if self._running.cut_short else set()
             self._constants.append(structure.constants(self._nesting))
         except ModelError as refusal:
             self._refused[case.name] = refusal
@@ -107,7 +118,7 @@ class ProbeWorker:
         cases, answers, running = self._cases, self._answers, self._running
         suspects = ast_lint.suspects(running.executed)
         changed = memory.changes(self._before, memory.snapshot(self._layer))
-        random_lines = [f"{name}:{line}" for name, line in running.random]
+        random_lines = self._random_lines() if self._drawn else []
         where = structure_checks.location(type(self._layer).forward)
         findings = [
             *memory.constants(self._constants, where),
@@ -124,12 +135,17 @@ class ProbeWorker:
             suspects,
             forward=where,
             taken_branches=self._taken.by_branch,
+            cut_short=frozenset(self._cut_short),
         )
 
-    def influence(self, name: str) -> bool | None:
-        """Whether other values of an input change any output; None if it has no other values, or all were rejected."""
+    def influence(self, name: str, beyond: bool) -> bool | None:
+        """Whether other values of an input change any output; None if it has no other valid values.
+
+        `beyond`: values that are not declared are tried too, for an input with one valid value.
+        """
         tried = [case for case in self._cases if case.name in self._answers][:_TRIED]
-        seen = [self._follows(name, case, self._answers) for case in tried]
+        others = _values_beyond if beyond else self._valid_values
+        seen = [self._follows(name, case, other) for case in tried for other in others(name, case.inputs)]
         return True if True in seen else False if False in seen else None
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
@@ -144,6 +160,14 @@ class ProbeWorker:
             if not named:
                 raise OutputError(structure_checks.no_tensor(self._nesting), where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
+
+    def _random_lines(self) -> list[str]:
+        """`file:line` of draws, from one more call: of a copy that was never called, if there is one."""
+        case = next(case for case in self._cases if case.name in self._answers)
+        layer = self._layer if self._twin is None else copy.deepcopy(self._twin)
+        with watching.draws(self._drawn) as lines, suppress(ModelError):
+            self._ask(layer, case.inputs)
+        return [f"{name}:{line}" for name, line in lines]
 
     def _varies(self, cases: Sequence[Case], answers: Mapping[str, Arrays], *, certain: bool) -> bool:
         """A finding if another seed gives another answer and the same seed the same answer, unless it is `certain` to be chance."""
@@ -168,15 +192,17 @@ class ProbeWorker:
                 continue
         return False
 
-    def _follows(self, name: str, case: Case, answers: Mapping[str, Arrays]) -> bool | None:
-        other = _other_values(self._specs[name], case.inputs[name], sizes_of([*self._specs.values()], case.inputs))
+    def _valid_values(self, name: str, inputs: Batch) -> list[Array]:
+        return [_other_values(self._specs[name], inputs[name], sizes_of([*self._specs.values()], inputs))]
+
+    def _follows(self, name: str, case: Case, other: Array) -> bool | None:
         if differences.equal(other, case.inputs[name]):
             return None
         try:
             turned = self._ask(self._layer, {**case.inputs, name: other})
         except ModelError:
             return True
-        return any(not differences.equal(array, turned[key]) for key, array in answers[case.name].items())
+        return any(not differences.equal(array, turned[key]) for key, array in self._answers[case.name].items())
 
     def _reseed(self, seed: int) -> None:
         self._paddle.seed(seed)
@@ -192,14 +218,21 @@ def _twin(layer: Any) -> Any:
         return None
 
 
-def _other_values(spec: TensorSpec, array: np.ndarray[Any, Any], sizes: Mapping[str, int]) -> np.ndarray[Any, Any]:
-    """Other valid values of the same shape."""
+def _other_values(spec: TensorSpec, array: Array, sizes: Mapping[str, int]) -> Array:
+    """Other valid values of the same shape: the range reversed, or its upper end for the values in its middle."""
     if array.dtype.kind == "b":
         return np.array(~array)
     lowest, highest = spec.limits(sizes)
     low = array.dtype.type(lowest if lowest is not None else array.min())
     high = array.dtype.type(highest if highest is not None else max(array.max(), low + 1))
-    return np.array(low + high - array, array.dtype)
+    reversed_values = np.array(low + high - array, array.dtype)
+    return np.where(reversed_values == array, high, reversed_values)
+
+
+def _values_beyond(name: str, inputs: Batch) -> list[Array]:
+    """Values around those of an input, and zeros."""
+    array = inputs[name]
+    return [np.array(other, array.dtype) for other in (array + 1, array - 1, array * 0)] if array.dtype.kind in "iuf" else []
 
 
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:

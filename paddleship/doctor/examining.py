@@ -21,7 +21,7 @@ from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
-from paddleship.doctor import case_runner, exercising, graph_breaks, messages, sizes
+from paddleship.doctor import case_runner, changed_statements, exercising, graph_breaks, memory, messages, sizes
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
@@ -48,6 +48,7 @@ from paddleship.weights.candidate_files import WeightFiles
 _WATCHING = 0.05  # share of the time; everything is asked about ten times more later, and float64 is slow
 _HANGS = 0.25  # share of the time after which a call of eager counts as hanging
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
+_TRIED = 3  # wrong answers that a changed statement has to explain
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
 _LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
@@ -181,7 +182,9 @@ class Examiner:
                 return second
             self._cases, self._source_model = drawn, before
         if isinstance(first, case_runner.NotSurvivedError):
-            return ProbeResult([messages.killed(first, self._source_model.model)])
+            killed = messages.killed(first, self._source_model.model)
+            self.rows = messages.late(self.rows) if killed.kind == OUT_OF_TIME else self.rows
+            return ProbeResult([killed])
         if isinstance(first, BadInput):
             raise first
         return first
@@ -277,7 +280,9 @@ class Examiner:
             compared_weights=compared_weights,
             say=self._report,
             probe_inputs=False,
-            earlier=EarlierAnswers(probed.answers, probed.taken_branches),
+            earlier=EarlierAnswers(
+                {name: answer for name, answer in probed.answers.items() if name not in probed.cut_short}, probed.taken_branches
+            ),
             search=Search([item.spec() for item in self._source_model.model.inputs], exported, seed=self._source_model.seed),
         )
         self.rows = {outcome.name: messages.row(outcome, proved) for outcome in outcomes}
@@ -304,9 +309,33 @@ class Examiner:
         if raised := messages.raised(proved, probed.suspects):
             yield [raised]
             return
+        if changed := self._changed(proved, probed):
+            yield changed
+            return
         failures = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
         yield messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
+
+    def _changed(self, proved: Proof, probed: ProbeResult) -> list[Finding]:
+        """Statements that the conversion changes, on lines without a finding, if that explains all wrong answers that are tried."""
+        known = {finding.where for finding in self.findings}
+        possible = [suspect for suspect in probed.suspects if suspect.pattern in changed_statements.PATTERNS]
+        suspects = [suspect for suspect in possible if suspect.where not in known]
+        answers = proved.answers[TO_STATIC] or next((answers for answers in proved.answers.values() if answers is not None), None)
+        if not suspects or answers is None:
+            return []
+        compared = zip(proved.evidence.cases, proved.evidence.reference, answers, strict=True)
+        wrong = [changed_statements.Answered(case.inputs, answer) for case, right, answer in compared if not memory.same(right, answer)]
+        if not wrong:
+            return []
+        self._say("looking for a statement that the conversion changes")
+        try:
+            findings: list[Finding] = isolate.run(
+                "the search", changed_statements.find, self._source_model, suspects, wrong[:_TRIED], timeout_s=self._settings.timeout_s
+            )
+        except CandidateError:
+            return []
+        return findings
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken_branches)[0]

@@ -32,13 +32,16 @@ def unvarying(cases: Sequence[Case], answers: Mapping[str, Arrays]) -> list[str]
 def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> bool:
     """Replace the checkpoint by other fresh weights with which fewer outputs are empty or constant; False if none were found in time.
 
+    With them, the model has to answer the same cases with the same outputs: one that decodes until its end token may return none.
+
     Biases are drawn again and matrices scaled, so that scores fall on both sides of a threshold.
     """
     end = time.monotonic() + seconds
     eager = Eager(source_model)
     rows = [case for case in cases if case.group == "rows"]
     fresh = {name: tensor.numpy() for name, tensor in eager.layer.named_parameters()}
-    best, best_weights = len(unvarying(rows, _ask(eager, rows))), fresh
+    first = _ask(eager, rows)
+    best, best_weights = len(unvarying(rows, first)), fresh
     random = np.random.default_rng(source_model.seed)
     for attempt in range(10**6):
         if not best or time.monotonic() > end:
@@ -50,7 +53,7 @@ def search(source_model: SourceModel, cases: Sequence[Case], seconds: float) -> 
             left = len(unvarying(rows, answers))
         except BadInput:
             continue
-        if left < best and all(np.isfinite(array).all() for one in answers.values() for array in one.values() if array.dtype.kind == "f"):
+        if left < best and _outputs(answers) == _outputs(first) and _finite(answers):
             best, best_weights = left, tried
     if best_weights is fresh:
         return False
@@ -70,6 +73,14 @@ def _ask(eager: Eager, cases: Sequence[Case]) -> dict[str, Arrays]:
     if not answers:
         raise ModelError("no case was answered")
     return answers
+
+
+def _outputs(answers: Mapping[str, Arrays]) -> dict[str, set[str]]:
+    return {name: set(answer) for name, answer in answers.items()}
+
+
+def _finite(answers: Mapping[str, Arrays]) -> bool:
+    return all(np.isfinite(array).all() for answer in answers.values() for array in answer.values() if array.dtype.kind == "f")
 
 
 def _other(array: Array, size: float, random: np.random.Generator) -> Array:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from paddleship.config.sections.model import Input, Model
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import RankError, SavedProgram
-from paddleship.doctor import case_runner, graph_breaks
+from paddleship.doctor import ast_lint, case_runner, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
@@ -42,10 +42,14 @@ _FREEZERS = (
         graph_breaks.ADVICE["python-value"],
     ),
 )
+_TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
+_VALID = f"declare what the model takes: values ({_RANGE}), sizes (--dimension 'NAME=LOW..HIGH'), or a number if only one size works"
 _ADVICE = {
     "not-exercised": f"give trained weights (--checkpoint), or declare a range with which it varies ({_RANGE})",
     "uncovered-branch": f"declare values or sizes that take it, if it can be taken ({_RANGE}, --dimension 'NAME=LOW..HIGH')",
+    "batch-dependent": "if its first dimension counts no rows (the steps of one sequence), give forward a batch, [batch, length]; else "
+    "mask the padding, and use no batch statistics in evaluation mode",
     "weights-differ": "use each weight as state_dict() holds it: change none in forward, and derive none from another",
 }  # of findings whose own advice names rows, params or stages, which a model that is only examined does not have
 _UNKNOWN_OPERATOR = re.compile(
@@ -136,24 +140,30 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
     if probed.refused:
         name, error = next(iter(probed.refused.items()))
         message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {error}"
-        findings.append(Finding("bad-model", "note", message, "declare the dimension as a number if only one size works"))
-    if probed.crashes:
-        name, end = next(iter(probed.crashes.items()))
-        message = (
-            f"the eager model crashes or hangs on {_several(list(probed.crashes))}; these cases are skipped. "
-            f"For {name} ({_inputs(cases, name)}): {end}"
-        )
-        if probed.skipped_after_crashes:
-            message += f"; skipped after these crashes: {_several(probed.skipped_after_crashes)}"
-        findings.append(Finding("crash", "warning", message, survival(model), end.where))
+        findings.append(Finding("bad-model", "note", message, _VALID))
+    died = {name: end for name, end in probed.crashes.items() if isinstance(end, ProcessDied)}
+    late = {name: end for name, end in probed.crashes.items() if name not in died}
+    skipped = f"; skipped after that: {_several(probed.skipped_after_crashes)}" if probed.skipped_after_crashes else ""
+    if died:
+        message = f"the eager model crashes on {_ends(died, cases)}{skipped}"
+        findings.append(Finding("crash", "warning", message, survival(model), next(iter(died.values())).where))
+    if late:
+        advice = f"raise --seconds; if it never ends: {survival(model)}"
+        findings.append(Finding(OUT_OF_TIME, "warning", f"{_TOO_LATE} {_ends(late, cases)}{skipped}", advice))
     return findings
 
 
+def _ends(ends: Mapping[str, ProcessDied | ProcessHung], cases: Sequence[Case]) -> str:
+    name, end = next(iter(ends.items()))
+    return f"{_several(list(ends))}; these cases are skipped. For {name} ({_inputs(cases, name)}): {end}"
+
+
 def killed(error: case_runner.NotSurvivedError, model: Model) -> Finding:
-    """An eager model that crashes on every case."""
-    message = (
-        f"the eager model crashes or hangs on all generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
-    )
+    """An eager model that crashes on every case, or answers none in time."""
+    if isinstance(error.end, ProcessHung):
+        message = f"{_TOO_LATE} any of the generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
+        return Finding(OUT_OF_TIME, "error", message, f"raise --seconds; if it never ends: {survival(model)}", error.where)
+    message = f"the eager model crashes on all generated inputs. For {error.case.name} ({case_runner.show(error.case.inputs)}): {error}"
     return Finding(error.end.kind, "error", message, survival(model), error.where)
 
 
@@ -297,13 +307,26 @@ def _failed(judgement: Judgement) -> str:
 
 
 def raised(proved: Proof, suspects: Sequence[Suspect]) -> Finding | None:
-    """The error that Paddle raised in `to_static`, if its wording is known; the runtimes fail because of it, each with its own message."""
-    return known(proved.judgements[TO_STATIC], suspects)
+    """The error that Paddle raised in `to_static`, if its wording is known, or if the runtimes are right.
+
+    With a known wording, the runtimes fail because of it, each with its own message.
+    """
+    static = proved.judgements[TO_STATIC]
+    others = [judgement for name, judgement in proved.judgements.items() if name != TO_STATIC]
+    right = bool(others) and all(others)
+    if (found := known(static, suspects)) or not right or proved.answers[TO_STATIC] is not None:
+        return found
+    message = f"to_static in one process with the eager model gives no answer, although the runtimes are right: {_error(static)}"
+    return Finding("wrong-answers", "error", message, "no action is needed to ship a proven runtime")
+
+
+def _error(judgement: Judgement) -> str:
+    return next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
 
 
 def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
     """The finding for a runtime's error message, if Paddle's wording is known."""
-    error = next((str(check.measured) for check in judgement.checks if not check.passed and check.name == "answers"), "")
+    error = _error(judgement)
     obstacle = graph_breaks.classify(error, error, None, otherwise="wrong-answers")
     return None if obstacle.kind == "wrong-answers" else located(obstacle, suspects)
 
@@ -327,9 +350,10 @@ def operator(outcome: ConversionResult) -> str:
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:
-    """What a wrong program may have frozen, if only one line can be the cause."""
+    """What a wrong program may have frozen, if only one line can be the cause; a value that only self holds is the same for every input."""
     for pattern, kind, description, advice in _FREEZERS:
-        lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
+        possible = [suspect for suspect in suspects if suspect.pattern == pattern and not ast_lint.reads_only_self(suspect.text)]
+        lines = {suspect.where: suspect for suspect in possible}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
             return [Finding(kind, "error", f"{description} ({suspect.text})", advice, where)]

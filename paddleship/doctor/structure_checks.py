@@ -24,7 +24,8 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
     where, owner = location(function), type(layer).__name__
     kinds = inspect.Parameter
     parameters = list(inspect.signature(function).parameters.values())
-    if any(parameter.kind is kinds.VAR_POSITIONAL for parameter in parameters):
+    taken = [item.name for item in parameters[1:] if item.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)]
+    if any(item.kind is kinds.VAR_POSITIONAL for item in parameters) and (where is None or len(names) > len(taken)):
         if where is not None:  # Sequential and similar layers accept any arguments, and Paddle knows them
             message = "forward takes *args, and a static program needs a name for each input"
             yield Finding("signature", "error", message, f"write forward(self, {', '.join(names)})", where, owner)
@@ -33,7 +34,6 @@ def signature(layer: Any, inputs: Sequence[str], absent: Sequence[str] = ()) -> 
         message = f"the first argument of forward is named {parameters[0].name!r}, and Paddle's conversion requires 'self'"
         yield Finding("signature", "error", message, "rename it to self", where, owner)
     required = [item.name for item in parameters[1:] if item.default is kinds.empty and item.kind is kinds.POSITIONAL_OR_KEYWORD]
-    taken = [item.name for item in parameters[1:] if item.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.POSITIONAL_ONLY)]
     named_only = [item.name for item in parameters[1:] if item.kind is kinds.KEYWORD_ONLY and item.default is kinds.empty]
     if named_only:
         message = f"forward takes {', '.join(named_only)} by keyword only, and inputs are passed by position"

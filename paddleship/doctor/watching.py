@@ -5,9 +5,11 @@ For a child process: the patches on `paddle.nn.Layer` stay in place while it is 
 
 from __future__ import annotations
 
+import math
 import random
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -27,7 +29,7 @@ _Trace = Callable[[FrameType, str, Any], Any]
 class Observations:
     """The observations. Layers and parameters are kept alive, with the user's line, so that their ids are not reused.
 
-    `replaced` are sublayers whose name was given to another one.
+    `replaced` are sublayers whose name was given to another one. `cut_short`: not all of the last call was observed.
     """
 
     made: list[tuple[Any, str | None]] = field(default_factory=list)
@@ -35,7 +37,7 @@ class Observations:
     replaced: list[tuple[Any, str, str | None]] = field(default_factory=list)
     called: dict[int, Any] = field(default_factory=dict)
     executed: set[Line] = field(default_factory=set)
-    random: list[Line] = field(default_factory=list)
+    cut_short: bool = False
 
     def made_at(self, layer: Any) -> str | None:
         return next((where for other, where in self.made if other is layer), None)
@@ -111,23 +113,22 @@ def _caller(layer: Any) -> str | None:
 
 
 @contextmanager
-def lines(seen: Observations, taken: TakenBranches, *, randomness: bool = False) -> Iterator[None]:
-    """Record the user's layers and lines that run in the block, the outcomes of branches, and optionally lines that draw random numbers."""
+def lines(seen: Observations, taken: TakenBranches, *, seconds: float = math.inf) -> Iterator[None]:
+    """Record the user's layers and lines that run in the block, and the outcomes of branches.
+
+    After so many `seconds` the block goes on unobserved, at full speed, and `seen.cut_short` is set.
+    """
     import paddle
 
     kind = paddle.nn.Layer
-    state = _Randomness() if randomness else None
-    last: list[Line] = []
+    end = time.monotonic() + seconds
 
     def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
-        line = (frame.f_code.co_filename, frame.f_lineno)
-        if state is not None and state.changed() and last and last[-1] not in seen.random:
-            seen.random.append(last[-1])
         if event == "line":
-            seen.executed.add(line)
-        if event == "return":
-            line = _outer(frame) or line
-        last[:] = [line]
+            seen.executed.add((frame.f_code.co_filename, frame.f_lineno))
+        if time.monotonic() > end:
+            seen.cut_short = True
+            sys.settrace(None)
         return local
 
     def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
@@ -138,6 +139,35 @@ def lines(seen: Observations, taken: TakenBranches, *, randomness: bool = False)
         follow = tracing.follower(taken, frame)
         return local if follow is None else _both(follow, local)
 
+    with _traced(trace):
+        yield
+
+
+@contextmanager
+def draws(generators: Collection[str]) -> Iterator[list[Line]]:
+    """Record the user's lines in the block that draw from one of these random generators."""
+    found: list[Line] = []
+    last: list[Line] = []
+    state = random_states(generators)
+
+    def local(frame: FrameType, event: str, _argument: Any) -> Callable[..., Any]:
+        nonlocal state
+        line: Line = (frame.f_code.co_filename, frame.f_lineno)
+        before, state = state, random_states(generators)
+        if before != state and last and last[-1] not in found:
+            found.append(last[-1])
+        last[:] = [(_outer(frame) or line) if event == "return" else line]
+        return local
+
+    def trace(frame: FrameType, _event: str, _argument: Any) -> Callable[..., Any] | None:
+        return local if is_users(frame.f_code.co_filename) else None
+
+    with _traced(trace):
+        yield found
+
+
+@contextmanager
+def _traced(trace: Callable[[FrameType, str, Any], Any]) -> Iterator[None]:
     before = sys.gettrace()
     sys.settrace(trace)
     try:
@@ -166,18 +196,20 @@ def _outer(frame: FrameType) -> Line | None:
     return (outer.f_code.co_filename, outer.f_lineno) if outer is not None else None
 
 
-class _Randomness:
-    """Whether a random generator of Paddle, numpy or Python has advanced since the last call."""
+def random_states(generators: Collection[str] = ("paddle", "python", "numpy")) -> dict[str, Any]:
+    """The states of these random generators, to be compared; too slow to be read at every line of a model that draws nothing."""
+    states: dict[str, Callable[[], Any]] = {"paddle": _state_of_paddle, "python": random.getstate, "numpy": _state_of_numpy}
+    return {name: states[name]() for name in generators}
 
-    def __init__(self) -> None:
-        self._seen = self._states()
 
-    def changed(self) -> bool:
-        before, self._seen = self._seen, self._states()
-        return before != self._seen
+def _state_of_paddle() -> tuple[str, str]:
+    from paddle.base import core
 
-    def _states(self) -> tuple[Any, ...]:
-        from paddle.base import core
+    counters, _, engine = str(core.default_cpu_generator().get_state()).partition(" 0x")
+    return counters, engine.partition(" ")[2]  # without the address, which changes
 
-        drawn = [word for word in str(core.default_cpu_generator().get_state()).split() if not word.startswith("0x")]  # addresses change
-        return drawn, random.getstate(), repr(np.random.get_state())
+
+def _state_of_numpy() -> tuple[Any, ...]:
+    state: Any = np.random.get_state()
+    _, words, *rest = state
+    return bytes(words), *rest

@@ -33,6 +33,7 @@ KINDS: dict[str, str] = {
     "uncovered-branch": "a side of a data-dependent `if` or `while` was never taken by any input",
     "dynamic-shape-branch": "an `if` or `while` depends on the size of a dynamic dimension",
     "branch-mismatch": "the sides of a data-dependent `if` return different things (None, dtypes, shapes)",
+    "changed-statement": "the conversion changes what a statement does, and eager with this change answers as the program does",
     "stale-tensor": "forward stores a tensor on self, and the program keeps the one of the export",
     "train-mode": "a layer is, or behaves as, in train mode although the model is evaluated",
     "random-forward": "forward draws random numbers in evaluation mode",

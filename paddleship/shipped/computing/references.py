@@ -29,14 +29,22 @@ def resolve(reference: str, *, key: str, error: type[BadInput]) -> Any:
     try:
         return getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as missing:
-        raise error(
-            f"{key} {reference!r} does not import (no module named {missing.name!r}): "
-            "set code.root to the folder that holds it, or install the package"
-        ) from None
+        raise error(f"{key} {reference!r} does not import {_missing(missing)}") from None
     except AttributeError:
         raise error(f"{key} {reference!r} does not exist (module {module!r} has no {name!r}): correct the name after the colon") from None
     except Exception as failure:
         raise error(f"{key} {reference!r} does not import ({explain(failure)}): fix the module") from None
+
+
+def _missing(missing: ModuleNotFoundError) -> str:
+    """Which module is missing, where it is imported, and the next step; of an installed package, its version lacks the module."""
+    where = user_line(missing)
+    what = f"no module named {missing.name!r}" + (f", imported at {where}" if where else "")
+    package = sys.modules.get(str(missing.name).partition(".")[0])
+    if package is not None and package.__name__ != missing.name and str(getattr(package, "__file__", "")).startswith(_SITES):
+        version = f"{package.__name__} {getattr(package, '__version__', '')}".rstrip()
+        return f"({what}; the installed {version} has none): change the import, or install the version that has it"
+    return f"({what}): set code.root (of the doctor: --root) to the folder that holds it, or install the package"
 
 
 def explain(failure: BaseException) -> str:

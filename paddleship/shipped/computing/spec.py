@@ -92,12 +92,12 @@ def bound(text: str) -> tuple[str, int] | None:
 
 def batch_dimension(specs: Sequence[TensorSpec]) -> str | None:
     """The dimension that counts rows: the one called `batch`, at any place; else the one with which every input begins, where it is
-    dynamic. None where there is none."""
+    dynamic and no input has it twice, as the matrix of a graph has its nodes. None where there is none."""
     if any(BATCH in spec.shape for spec in specs):
         return BATCH
     firsts = {spec.shape[0] if spec.shape else None for spec in specs}
     first = next(iter(firsts)) if len(firsts) == 1 else None
-    return first if isinstance(first, str) else None
+    return first if isinstance(first, str) and all(spec.shape.count(first) == 1 for spec in specs) else None
 
 
 def batch_axis(spec: TensorSpec, batch: str | None) -> int | None:

@@ -391,6 +391,15 @@ def test_an_honest_candidate_that_only_threads_disturb_is_not_replayed(source_mo
     assert (found.findings, found.layers) == ([], [])
 
 
+@pytest.mark.parametrize(("name", "other"), [("paddle", False), ("onnxruntime", True)])
+def test_no_other_candidate_is_advised_where_the_program_itself_is_wrong(name, other):
+    candidate = Candidate(name, "test", name, "float32", 1, (), (), {}, "", "")
+    whole = replay.LayerError(Call(0, "", "Net", True, "net.py:3", None), 1.0, 1e-6)
+    (found,) = replay._findings([whole], whole, None, candidate, 8)
+    assert ("ship another candidate" in found.advice) == other
+    assert "which of its lines was not found" in found.message
+
+
 def test_a_model_whose_rounding_adds_up_agrees_with_its_proof_and_blames_no_layer():
     def error(number, parent, candidate, noise):
         return replay.LayerError(Call(number, "" if parent is None else str(number), "Layer", True, None, parent), candidate, noise)

@@ -60,6 +60,7 @@ def test_inputs_may_be_parts_of_arguments_and_none():
         ("m:build", ["x:float32[batch]"], "{", "is not JSON"),
         ("m:build", ["x:float32[batch]"], "3", "must be an object"),
         ("m.build", ["x:float32[batch]"], "{}", "write module:factory"),
+        ("m:build", ["x:float32[batch]", "adj:float32[batch,batch]"], "{}", "the batch must be one axis of input 'adj'"),
     ],
 )
 def test_a_slip_in_a_model_is_explained(factory, inputs, kwargs, words):

@@ -45,6 +45,13 @@ class Stubborn(Detector):
     def forward(self, x):
         boxes, scores = super().forward(x)
         return boxes * 0, scores
+
+class Decodes(Detector):
+    # With other weights, it stops at once for some inputs, and returns nothing.
+    def forward(self, x):
+        if float(self.score.bias.max()) < -4.5:
+            return [self.score(x) * 0]
+        return [] if float(x.sum()) > 0 else [self.score(x)]
 """
 
 
@@ -83,6 +90,10 @@ def test_weights_are_found_for_a_last_layer_that_is_zero_at_first(tmp_path):
 def test_where_no_weights_help_the_checkpoint_stays_and_the_search_ends_in_time(tmp_path):
     done, left = found("Stubborn", tmp_path, 0.5)
     assert (done, set(left)) == (False, {"output_0"})
+
+
+def test_weights_with_which_the_model_no_longer_answers_every_case_are_no_better(tmp_path):
+    assert not found("Decodes", tmp_path, 1.0)[0]
 
 
 def test_scaled_weights_keep_their_dtype_and_whole_numbers():

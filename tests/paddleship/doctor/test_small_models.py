@@ -13,8 +13,11 @@ from paddleship.doctor import examining, graph_breaks, memory, messages
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
 from paddleship.proof.cases import inputs
+from paddleship.proof.parity import Judgement
+from paddleship.proof.proving import Proof
 from paddleship.reports.finding import Finding
-from paddleship.shipped.computing.spec import Dimension, TensorSpec
+from paddleship.reports.verdict import Check
+from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension
 
 MODELS = """
 import time
@@ -275,10 +278,48 @@ def test_a_suspicious_line_is_not_taken_for_the_cause_of_an_error_that_says_noth
     assert messages.located(agreeing, [suspect]).where == "net.py:3"
 
 
+@pytest.mark.parametrize(
+    "said", ["ValueError: PreState has -1 and 1 rows", "ValueError: float(Tensor) is not supported in static graph mode"]
+)
+def test_what_only_to_static_in_memory_raises_is_reported_as_that(said):
+    failed = Judgement({}, [Check(name="answers", measured=said, limit="an answer to every case", passed=False)])
+    proven = Judgement({}, [Check(name="answers", measured=1, limit=1, passed=True)])
+    proof = Proof(None, {"to_static": failed, "paddle": proven}, {"to_static": None, "paddle": []})
+    found = messages.raised(proof, [])
+    assert found is not None
+    assert (said in found.message) or found.kind == "python-value"
+    wrong = Proof(None, {"to_static": failed, "paddle": failed}, {"to_static": None, "paddle": None})
+    alone = Proof(None, {"to_static": failed}, {"to_static": None})
+    for proof in (wrong, alone):
+        assert (messages.raised(proof, []) is None) == ("PreState" in said)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("math.sqrt(self.width)", 0), ("float(self.scale, 2)", 0), ("float(x.mean())", 1), ("np.clip(y, self.low, 3)", 1)]
+)
+def test_a_number_of_the_model_itself_is_no_frozen_value(text, count):
+    assert len(messages.frozen([Suspect("python-value", "net.py", 3, "", text)])) == count
+
+
 def test_an_operator_with_a_short_name_and_no_converter_is_named():
     names = ("i1", "logit", "erfinv", "add", "matmul", "full", "clip", "sigmoid", "mean", "max", "divide", "arange", "topk", "argmax")
     program = {"regions": [{"blocks": [{"ops": [{"#": f"1.{name}"} for name in names]}]}]}
     assert to_onnx.unknown(program) == ["erfinv", "i1", "logit"]
+
+
+def test_an_operator_whose_name_begins_as_that_of_another_is_named():
+    names = (
+        "sequence_mask",
+        "bitwise_left_shift",
+        "multiply",
+        "subtract",
+        "floor_divide",
+        "remainder",
+        "bilinear_interp",
+        "full_int_array",
+    )
+    program = {"regions": [{"blocks": [{"ops": [{"#": f"1.{name}"} for name in names]}]}]}
+    assert to_onnx.unknown(program) == ["bitwise_left_shift", "sequence_mask"]
 
 
 def test_agreement_about_constants_alone_is_not_convertible_with_warnings():
@@ -359,6 +400,14 @@ def test_every_case_without_a_batch_has_a_name_of_its_own():
     specs, rule = [TensorSpec("a", "float32", ("n", 4)), TensorSpec("b", "float32", ("m", 4))], Dimension("n", 10, 40)
     names = [case.name for case in inputs.generate(specs, seed=0, max_batch=8, dimensions=[rule])]
     assert len(names) == len(set(names))
+
+
+def test_a_dimension_that_an_input_has_twice_is_no_batch():
+    specs = [TensorSpec("x", "float32", ("nodes", 4)), TensorSpec("adj", "float32", ("nodes", "nodes"))]
+    shapes = [[array.shape for array in case.inputs.values()] for case in inputs.generate(specs, seed=0, max_batch=8)]
+    assert shapes
+    assert all(x[0] == rows == columns for x, (rows, columns) in shapes), shapes
+    assert batch_dimension(specs[:1]) == "nodes"
 
 
 @pytest.mark.parametrize("name", ["Overridden", "Counted"])

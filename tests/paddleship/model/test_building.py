@@ -39,6 +39,8 @@ def fails():
 def their_package(tmp_path, monkeypatch):
     (tmp_path / "their_models.py").write_text(SOURCE)
     (tmp_path / "syntax_error.py").write_text("def build(:")
+    (tmp_path / "of_paddle_2.py").write_text("from paddle import nn\nimport paddle.fluid as fluid\n")
+    (tmp_path / "asks_for_more.py").write_text("import nowhere.layers\n")
     monkeypatch.syspath_prepend(tmp_path)
     yield
     sys.modules.pop("their_models", None)
@@ -52,6 +54,8 @@ def settings(factory, **kwargs):
     ("factory", "kwargs", "words"),
     [
         ("nowhere.models:build", {}, "no module named 'nowhere'"),
+        ("of_paddle_2:build", {}, rf"'paddle.fluid', imported at .*of_paddle_2.py:2; the installed paddle {paddle.__version__} has none"),
+        ("asks_for_more:build", {}, r"'nowhere', imported at .*asks_for_more.py:1\): set code.root \(of the doctor: --root\)"),
         ("their_models:absent", {}, "has no 'absent'"),
         ("syntax_error:build", {}, "does not import"),
         ("their_models:good", {"wdith": 3}, "unexpected keyword argument 'wdith'"),
