@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, TypeAdapter, model_validator
 from pydantic_core import PydanticCustomError
 
-from paddleship.config.sections import class_file
+from paddleship.config import class_file
 from paddleship.config.sections.section import Fraction, Reference, Section, require_once
 from paddleship.config.validation_errors import whole, written_as
 from paddleship.shipped.computing.task_kinds import registry

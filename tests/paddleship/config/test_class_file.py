@@ -2,8 +2,7 @@
 
 import pytest
 
-from paddleship.config import loading
-from paddleship.config.sections import class_file
+from paddleship.config import class_file, loading
 from paddleship.errors import ParamsError
 
 
