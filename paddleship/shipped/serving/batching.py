@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Example
-from paddleship.shipped.computing.spec import Arrays, batch_dimension
+from paddleship.shipped.computing.spec import Arrays, batch_dimension, row_dimensions
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.model import ServedModel
@@ -65,6 +65,7 @@ class Answering:
         rows, outputs = batch_dimension(model.candidate.inputs), model.candidate.outputs
         self.batching = settings.batching and all(spec.shape[:1] == (rows,) for spec in outputs)
         self._pads = settings.padding and not any(isinstance(size, str) for spec in outputs for size in spec.shape[1:])
+        self._rounds = self.batching and not self._pads and bool(row_dimensions(model.candidate.inputs))
 
     def answer(self, waiting: deque[Request]) -> None:
         """Answer every request, in batches of at most the rows that are proven; each is taken from `waiting`, and let go once answered.
@@ -72,13 +73,16 @@ class Answering:
         Only one request is decoded at a time. A defect of this server leaves none without an outcome.
         """
         batch: list[_Asked] = []
+        rows = 0
         try:
             while waiting:
                 if (asked := self._read(waiting.popleft())) is None:
                     continue
-                if batch and (not self.batching or sum(one.rows for one in batch) + asked.rows > self.model.limits.max_batch):
+                rows += asked.rows
+                if batch and (not self.batching or rows > self.model.limits.max_batch):
                     self._answer_all(batch)
                     batch.clear()
+                    rows = asked.rows
                 batch.append(asked)
             self._answer_all(batch)
         except Exception as failure:
@@ -99,8 +103,8 @@ class Answering:
             return None
 
     def _shapes(self, examples: Sequence[Example]) -> Shapes:
-        """The shapes of the batch that rows make; without its rounding to larger sizes if rows of several requests are padded anyway."""
-        if self.batching and not self._pads:
+        """The shapes of the batch that rows make; without its rounding to larger sizes, unless it decides which requests are alike."""
+        if self._rounds:
             return [array.shape[1:] for array in self.model.collate(examples).values()]
         return [tuple(map(max, zip(*(one[name].shape for one in examples), strict=True))) for name in examples[0]]
 
