@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from paddleship.config.sections.train import Augment
+from paddleship.data.encoded_rows import EncodedRows
 from paddleship.errors import ModelError, ParamsError
 from paddleship.shipped.computing.preprocess import Example, Preprocess
 from paddleship.shipped.computing.references import explain, resolve, user_line
@@ -23,38 +24,21 @@ if TYPE_CHECKING:
 Change = Callable[["Pillow.Image", np.random.Generator], "Pillow.Image"]
 
 
-class AugmentedRows(Sequence[Example]):
-    """The rows of a part as an epoch sees them. A row is the same each time that it is asked for."""
-
-    def __init__(self, preprocess: Preprocess, columns: Mapping[str, Sequence[Any]], change: Change, *, seed: int, epoch: int) -> None:
-        self._preprocess, self._columns, self._change = preprocess, columns, change
-        self._seed, self._epoch = abs(seed), epoch
-
-    def __len__(self) -> int:
-        return len(next(iter(self._columns.values())))
-
-    @overload
-    def __getitem__(self, index: int) -> Example: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Example]: ...
-
-    def __getitem__(self, index: int | slice) -> Example | list[Example]:
-        if isinstance(index, slice):
-            return [self[row] for row in range(*index.indices(len(self)))]
-        random = np.random.default_rng([self._seed, self._epoch, index])
-        row = {name: [values[index]] for name, values in self._columns.items()}
-        return self._preprocess.encode(row, change=lambda picture: self._change(picture, random))[0]
-
-
 def by_epoch(
     settings: Augment | str, preprocess: Preprocess, columns: Mapping[str, Sequence[Any]], *, seed: int
 ) -> Callable[[int], Sequence[Example]]:
-    """The training rows by epoch. Raises ParamsError if no input is a picture."""
+    """The training rows by epoch, each the same whenever it is asked for. Raises ParamsError if no input is a picture."""
     if not any(one.pictorial for one in preprocess.encoders):
         raise ParamsError("train.augment changes pictures, and no input is one: set it to null, or an input's kind in preprocess to image")
     change = _built_in(settings) if isinstance(settings, Augment) else _own(settings)
-    return lambda epoch: AugmentedRows(preprocess, columns, change, seed=seed, epoch=epoch)
+
+    def encode(epoch: int, row: int) -> Example:
+        random = np.random.default_rng([abs(seed), epoch, row])
+        values = {name: [column[row]] for name, column in columns.items()}
+        return preprocess.encode(values, change=lambda picture: change(picture, random))[0]
+
+    count = len(next(iter(columns.values())))
+    return lambda epoch: EncodedRows(partial(encode, epoch), count, most_bytes=0)
 
 
 def _built_in(settings: Augment) -> Change:
