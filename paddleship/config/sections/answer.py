@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from paddleship.config.sections.section import Fraction, Positive, Reference, Section
+from paddleship.config.sections.section import Fraction, Positive, Reference, Section, by_form
 
 _SCORES = "what the first output is: logits, or probabilities if the model ends with its own softmax or sigmoid"
 Scores = Literal["logits", "probabilities"]
@@ -33,21 +32,12 @@ _FORMS = "must be label, {top: NUMBER}, {above: THRESHOLD} or {own: module:funct
 _KINDS: dict[str, type[Section]] = {"top": Top, "above": Above, "own": OwnAnswer}
 
 
-def _kind(answer: Any) -> str | None:
-    """Which kind of answer the value is meant to be; None if that cannot be told."""
-    if isinstance(answer, Mapping):
-        return next((name for name in _KINDS if name in answer), None)
-    if answer == "label":
-        return "label"
-    return next((name for name, section in _KINDS.items() if isinstance(answer, section)), None)
-
-
 Answer = Annotated[
     Annotated[Literal["label"], Tag("label")]
     | Annotated[Top, Tag("top")]
     | Annotated[Above, Tag("above")]
     | Annotated[OwnAnswer, Tag("own")],
-    Discriminator(_kind, custom_error_type="answer", custom_error_message=_FORMS),
+    Discriminator(by_form("label", _KINDS), custom_error_type="answer", custom_error_message=_FORMS),
 ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -29,6 +29,17 @@ class Section(BaseModel):
     def overlay_base(cls, values: Mapping[str, Any], overlay: Mapping[str, Any]) -> Mapping[str, Any]:  # noqa: ARG003 for sections of two forms
         """The values of a section that an overlay is laid over."""
         return values
+
+
+def by_form(word: str, forms: Mapping[str, type[Section]]) -> Callable[[Any], str | None]:
+    """What tells which form the value of a param is meant to have: its word, or the section whose key it has; None if neither."""
+
+    def form(value: Any) -> str | None:
+        if isinstance(value, Mapping):
+            return next((key for key in forms if key in value), None)
+        return word if value == word else next((key for key, section in forms.items() if isinstance(value, section)), None)
+
+    return form
 
 
 def require_once(names: Sequence[str], key: str) -> None:

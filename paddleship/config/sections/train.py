@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from paddleship.config.sections.section import Fraction, Positive, Reference, Section
+from paddleship.config.sections.section import Fraction, Positive, Reference, Section, by_form
 from paddleship.config.validation_errors import whole, written_as
 
 
@@ -15,9 +16,9 @@ class FileSource(Section):
     """A source that takes weights from files."""
 
     @property
+    @abstractmethod
     def paths(self) -> Mapping[str, str]:
         """The paths that it reads, by their keys in the params."""
-        raise NotImplementedError
 
 
 class CheckpointFile(FileSource):
@@ -47,22 +48,14 @@ class OwnTrainer(Section):
 
 
 _SOURCES = "must be loop, {checkpoint: PATH}, {exported: PATH} or {own: module:function}"
-
-
-def _kind(source: Any) -> str | None:
-    """Which kind of source the value is meant to be; None if that cannot be told."""
-    if isinstance(source, Mapping):
-        return next((name for name in ("checkpoint", "exported", "own") if name in source), None)
-    kinds: dict[type, str] = {CheckpointFile: "checkpoint", ExportedFile: "exported", OwnTrainer: "own"}
-    return kinds.get(type(source), "loop" if source == "loop" else None)
-
+_KINDS: dict[str, type[Section]] = {"checkpoint": CheckpointFile, "exported": ExportedFile, "own": OwnTrainer}
 
 Source = Annotated[
     Annotated[Literal["loop"], Tag("loop")]
     | Annotated[CheckpointFile, Tag("checkpoint")]
     | Annotated[ExportedFile, Tag("exported")]
     | Annotated[OwnTrainer, Tag("own")],
-    Discriminator(_kind, custom_error_type="source", custom_error_message=_SOURCES),
+    Discriminator(by_form("loop", _KINDS), custom_error_type="source", custom_error_message=_SOURCES),
 ]
 
 
