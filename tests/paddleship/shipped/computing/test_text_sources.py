@@ -36,6 +36,14 @@ def test_every_character_is_in_the_normal_form_of_its_part(form):
             assert one[1] <= two[0] or one[1] == two[1], "parts are apart, or of characters that are composed together"
 
 
+@pytest.mark.parametrize("form", FORMS[:-1])
+def test_a_text_gets_the_normal_form_that_unicode_gives_it(form):
+    draw = np.random.default_rng(1)
+    for width in map(chr, range(0xFF00, 0xFFF0)):
+        text = "".join([*draw.choice(ALPHABET, 6), width, *draw.choice(ALPHABET, 6)])
+        assert normalise(text, form) == " ".join(unicodedata.normalize(form, text).split()), ascii(text)
+
+
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
