@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from paddleship.errors import CandidateError
 from paddleship.shipped.computing.files import sha256, write_text
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.shipped.computing.task_kinds import registry as task_kinds
-from paddleship.shipped.computing.task_kinds.registration import Positions
+from paddleship.shipped.computing.task_kinds.registration import Decision, Positions
 
 FILE = "candidate.json"
 CODE = "code"  # folder of a candidate's copy of the user's code
@@ -79,15 +80,15 @@ class Candidate:
         """Hash of `candidate.json` and of all files."""
         return hashlib.sha256(_dump(self).encode()).hexdigest()
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The class names that a server returns as `label`; empty unless the first output has one score per class and none is named so.
 
         Also empty if decisions of this task have no names. Raises CandidateError for an unknown task.
         """
-        if self.task is None or task_kinds.get(self.task).names is None:
+        if self.task is None or self._decision.names is None:
             return ()
-        fits = bool(self.outputs) and task_kinds.get(self.task).scores(self.outputs[0].shape, len(self.classes))
+        fits = bool(self.outputs) and self._decision.scores(self.outputs[0].shape, len(self.classes))
         return self.classes if fits and all(spec.name != "label" for spec in self.outputs) else ()
 
     def label_rows(self, scores: Any, positions: Callable[[], Sequence[Positions]] = list) -> list[str]:
@@ -95,14 +96,17 @@ class Candidate:
 
         `positions` is called if each position of a row has a decision, and returns the positions of each row.
         """
-        decision = task_kinds.get(str(self.task))
-        return decision.answers(scores, self.labels, positions() if decision.per_position else ())
+        return self._decision.answers(scores, self.labels, positions() if self._decision.per_position else ())
+
+    @cached_property
+    def _decision(self) -> Decision:
+        return task_kinds.get(str(self.task))
 
     def save(self, folder: Path) -> Candidate:
         """Write `candidate.json` over the files that lie in `folder`, and return the candidate with their hashes."""
         names = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
         files = {name: sha256(folder / name) for name in names if name != FILE}
-        complete = Candidate(**{**self.__dict__, "files": files})
+        complete = replace(self, files=files)
         write_text(folder / FILE, _dump(complete))
         return complete
 
