@@ -35,8 +35,8 @@ class Request(Protocol):
     def decode(self) -> Columns:
         """The columns of its rows. Raises RequestError."""
 
-    def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
-        """The answer to its rows in the transport's form. Raises ServingError."""
+    def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
+        """The answer to its rows in the transport's form, with the texts of which only the beginning was read. Raises ServingError."""
 
     def deliver(self, outcome: bytes | BaseException) -> None:
         """Take the encoded answer, or the reason why there is none; called once."""
@@ -131,7 +131,7 @@ class Answering:
     def _deliver(self, asked: _Asked, outputs: Arrays) -> None:
         try:
             answer = self.model.finish(asked.columns, asked.examples, outputs)
-            encoded = asked.request.encode(asked.columns, answer)
+            encoded = asked.request.encode(answer, self.model.cuts(asked.columns, asked.examples))
         except _FAILURES as failure:
             fail(asked.request, failure)
         else:

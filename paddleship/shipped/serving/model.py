@@ -109,9 +109,9 @@ class ServedModel:
         """The columns of a request, by input name, from the tensors that a transport decoded. Raises RequestError."""
         return columns.check(tensors, self.requests, max_batch=self.limits.max_batch)
 
-    def cuts(self, columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def cuts(self, columns: Mapping[str, Any], examples: Sequence[Example]) -> list[dict[str, Any]]:
         """The texts of which only the beginning is read: input, row, length, and the characters that are kept."""
-        return self._preprocess.cuts(columns)
+        return self._preprocess.cuts(columns, examples)
 
     def encode(self, columns: Mapping[str, Any]) -> list[Example]:
         """One example for each row. Raises RequestError for a value that the model does not accept."""

@@ -226,7 +226,7 @@ class DirectRequest:
             raise RequestError("no calls")
         return self.model.check([Call(*one) for one in pickle.loads(self.content)])  # noqa: S301 this process wrote it
 
-    def encode(self, columns, outputs):
+    def encode(self, outputs, cuts):
         return pickle.dumps(outputs)
 
     def deliver(self, outcome):

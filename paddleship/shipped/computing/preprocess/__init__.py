@@ -60,12 +60,15 @@ class Preprocess:
         """Stack examples; dynamic dimensions are padded."""
         return {one.spec.name: one.collate([example[one.spec.name] for example in examples]) for one in self.encoders}
 
-    def cuts(self, columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-        """The values that `encode` truncates: column, row, length, and how much of it is read."""
+    def cuts(self, columns: Mapping[str, Sequence[Any]], examples: Sequence[Example] | None = None) -> list[dict[str, Any]]:
+        """The values that `encode` truncates: column, row, length, and how much of it is read.
+
+        It takes less time with `examples`, what `encode` made of the columns.
+        """
         found: dict[tuple[str, int], dict[str, Any]] = {}
         for one in self.encoders:
             for row, value in enumerate(columns[one.column]):
-                if cut := one.cut(value):
+                if (examples is None or one.is_full(examples[row][one.spec.name])) and (cut := one.cut(value)):
                     found[one.column, row] = {"input": one.column, "row": row, "length": cut[0], "kept": cut[1]}
         return list(found.values())
 

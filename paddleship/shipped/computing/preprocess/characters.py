@@ -52,8 +52,12 @@ class Characters(InputEncoder):
         return self.max_length
 
     @cached_property
-    def _ids(self) -> dict[str, int]:
-        return {character: index + _FIRST for index, character in enumerate(self.vocabulary)}
+    def _ids(self) -> Array:
+        """The id of each code point; the last one is that of all higher ones."""
+        points = [ord(character) for character in self.vocabulary]
+        ids = np.full(max(points, default=0) + 2, UNKNOWN, self.spec.dtype)
+        ids[points] = np.arange(_FIRST, _FIRST + len(points))
+        return ids
 
     def same(self, value: Any) -> Any:
         return normalise(value, self.unicode_form)
@@ -81,7 +85,8 @@ class Characters(InputEncoder):
         clean = normalise(value, self.unicode_form)[: self.max_length]
         if not clean:
             raise RequestError(f"input {self.column!r} is empty", "give at least one character")
-        return np.fromiter((self._ids.get(character, UNKNOWN) for character in clean), self.spec.dtype, len(clean))
+        points = np.frombuffer(clean.encode("utf-32-le", "surrogatepass"), "<u4")
+        return self._ids.take(points, mode="clip")
 
     def positions(self, value: Any) -> list[tuple[int, int]]:
         return sources(value, self.unicode_form, self.max_length)
@@ -93,6 +98,9 @@ class Characters(InputEncoder):
         for index, row in enumerate(rows):
             batch[index, : len(row)] = row
         return batch
+
+    def is_full(self, row: Array) -> bool:
+        return len(row) >= self.max_length
 
     def cut(self, value: Any) -> tuple[int, int] | None:
         length = len(normalise(value, self.unicode_form))

@@ -150,6 +150,10 @@ class InputEncoder(ABC):
             batch[index, *(slice(size) for size in row.shape)] = row  # type: ignore[index]
         return batch
 
+    def is_full(self, row: Array) -> bool:  # noqa: ARG002 a kind whose rows do not tell
+        """Whether the value of an encoded row may have been truncated; if not, `cut` is not asked about it."""
+        return True
+
     def cut(self, value: Any) -> tuple[int, int] | None:  # noqa: ARG002 a kind that truncates nothing
         """The length of a value that `encode` truncates, and how much of it is read; None for others."""
         return None

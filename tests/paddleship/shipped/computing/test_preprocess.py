@@ -43,6 +43,19 @@ def test_long_texts_are_cut():
     assert chosen.collate(chosen.encode({"text": ["a" * 99]}))["ids"].tolist() == [[3, 3, 3, 3, 3, 0, 0, 0]]
 
 
+@pytest.mark.parametrize("character", ["b", "奾", "\U0010ffff", "\ud800", "\0"], ids=ascii)
+def test_a_character_outside_the_vocabulary_is_unknown_whatever_its_code_point(character):
+    assert characters(unicode_form=None).encode({"text": [f"a{character}好"]})[0]["ids"].tolist() == [3, 1, 2]
+    assert characters(vocabulary=[], unicode_form=None).encode({"text": [character]})[0]["ids"].tolist() == [1]
+
+
+def test_only_the_rows_that_are_as_long_as_rows_get_may_be_cut():
+    chosen, texts = characters(), {"text": ["a", "a" * 5, "a" * 6]}
+    examples = chosen.encode(texts)
+    assert [chosen.encoders[0].is_full(one["ids"]) for one in examples] == [False, True, True]
+    assert chosen.cuts(texts, examples) == chosen.cuts(texts) == [{"input": "text", "row": 2, "length": 6, "kept": 5}]
+
+
 def test_a_row_encodes_the_same_alone_and_in_company():
     chosen = characters()
     alone = chosen.encode({"text": ["好"]})[0]["ids"]

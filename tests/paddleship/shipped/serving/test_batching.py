@@ -179,7 +179,7 @@ def test_a_request_that_was_answered_is_let_go_before_the_last_one_is(tensors):
     waiting[-1].decode = lambda: {"x": np.float32([[9, 9] if gone() is None else [1, 1]])}
     last = waiting[-1]
     last.columns = {"x": None}
-    last.encode = lambda *columns_and_outputs: columns_and_outputs[1]
+    last.encode = lambda outputs, _cuts: outputs
     del first
     Answering(tensors, Settings()).answer(waiting)
     assert last.outcome()["scores"].tolist() == [[18, -9]]

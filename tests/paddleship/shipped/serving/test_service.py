@@ -199,7 +199,7 @@ class Asked:
     size = 0
     is_gone = staticmethod(lambda: False)
     decode = staticmethod(lambda: {"x": [[3.0, 4.0]]})
-    encode = staticmethod(lambda columns, outputs: outputs["scores"].tolist())
+    encode = staticmethod(lambda outputs, cuts: outputs["scores"].tolist())
     deliver = staticmethod(print)
 
 

@@ -25,7 +25,7 @@ _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
 ANSWER = "paddleship.answer"  # in the scope of a request: sends JSON with status 200 in one write, or returns False
-_CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
+_CLOSE = (b"connection", b"close")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
@@ -36,6 +36,8 @@ class Guard:
         self.limits, self.budget = limits, budget
         self.connections: set[Connection] = set()
         self._drained_until = 0.0
+        self._headers: list[tuple[bytes, bytes]] | None = None
+        self._head = (b"", False)
 
     def admit(self, connection: Connection) -> bool:
         """Add a connection; at the limit, close the idle connection that has waited longest. False if there is none."""
@@ -51,6 +53,13 @@ class Guard:
         """Seconds to wait after reading `count` bytes of refused bodies, so that other clients come first."""
         self._drained_until = max(self._drained_until, now) + count / self.limits.drained_bytes_per_s
         return self._drained_until - now
+
+    def head(self, headers: list[tuple[bytes, bytes]]) -> tuple[bytes, bool]:
+        """The first lines of an answer with these headers, which change once a second, and whether they close its connection."""
+        if headers is not self._headers:
+            lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self._headers, self._head = headers, (STATUS_LINE[200] + lines, _CLOSE in headers)
+        return self._head
 
     async def watch(self) -> None:
         """Close connections that take too long, until cancelled."""
@@ -143,13 +152,10 @@ class Connection(HttpToolsProtocol):
         """Send the whole answer to a request in one write, where uvicorn has two. False, and nothing is sent, if the client is too slow."""
         if cycle.flow.write_paused or cycle.response_started or cycle.disconnected:
             return False
-        headers = [*cycle.default_headers, (b"content-length", b"%d" % len(body)), _JSON]
-        if _CLOSE in headers:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
-            headers.append(_CLOSE)
-        head = b"".join(b"%b: %b\r\n" % header for header in headers)
-        self.transport.write(b"%b%b\r\n%b" % (STATUS_LINE[200], head, body))
+        head, closes = self._guard.head(cycle.default_headers)
+        end = b"" if closes or cycle.keep_alive else b"connection: close\r\n"
+        cycle.keep_alive = cycle.keep_alive and not closes
+        self.transport.write(b"%bcontent-length: %d\r\ncontent-type: application/json\r\n%b\r\n%b" % (head, len(body), end, body))
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:

@@ -37,18 +37,18 @@ class HttpRequest:
         self._id, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
-    def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
+    def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
         """The answer in JSON. Raises ServingError."""
-        return self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
+        return self._model.reply(outputs, cuts, number=self._id, wanted=self._wanted)
 
     def deliver(self, outcome: bytes | BaseException) -> None:
         """Give the answer to the event loop; a large one is waited for, so that no more of them are made than can be sent."""
         if threading.get_ident() == self._reader:
             self._set(outcome)
             return
-        taken = threading.Event()
+        taken = threading.Event() if isinstance(outcome, bytes) and len(outcome) > _LARGE_BYTES else None
         self._loop.call_soon_threadsafe(self._set, outcome, taken)
-        if isinstance(outcome, bytes) and len(outcome) > _LARGE_BYTES:
+        if taken is not None:
             taken.wait(_TAKEN_S)
 
     def _set(self, outcome: bytes | BaseException, taken: threading.Event | None = None) -> None:

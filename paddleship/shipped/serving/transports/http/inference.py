@@ -96,18 +96,23 @@ class JsonModel:
                 raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
         return [item["name"] for item in asked]
 
-    def reply(self, columns: Columns, outputs: Mapping[str, Any], *, number: str | None = None, wanted: Sequence[str] = ()) -> bytes:
+    def reply(
+        self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]] = (), *, number: str | None = None, wanted: Sequence[str] = ()
+    ) -> bytes:
         """The answer to a request in JSON; `number` is the id that it came with. Raises ServingError."""
         answer: dict[str, Any] = {"model_name": self.model.candidate.model, "model_version": self.model.version}
         if number is not None:
             answer["id"] = number
-        if cut := self.model.cuts(columns):
-            answer["parameters"] = {"truncated": cut}
-        named = {name: protocol.encode_tensor(name, _sendable(name, values)) for name, values in outputs.items()}
-        return orjson.dumps({**answer, "outputs": [named[name] for name in wanted or named]}, option=orjson.OPT_SERIALIZE_NUMPY)
+        if cuts:
+            answer["parameters"] = {"truncated": cuts}
+        named = {name: protocol.encode_tensor(name, values) for name, values in outputs.items()}
+        encoded = orjson.dumps({**answer, "outputs": [named[name] for name in wanted or named]}, option=orjson.OPT_SERIALIZE_NUMPY)
+        if b"null" in encoded:  # which orjson writes for NaN and infinity, and a text may hold
+            _check_sendable(outputs)
+        return encoded
 
 
-def _sendable(name: str, array: Any) -> Any:
-    if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
-        raise ServingError(Kind.UNSENDABLE, f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")
-    return array
+def _check_sendable(outputs: Mapping[str, Any]) -> None:
+    for name, array in outputs.items():
+        if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ServingError(Kind.UNSENDABLE, f"output {name!r} holds NaN or infinity, which JSON cannot represent: send other values")

@@ -62,6 +62,7 @@ def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
         http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
         ws="none",
         access_log=False,
+        proxy_headers=False,
         log_config=None,
         timeout_keep_alive=int(guard.limits.idle_timeout_s),
         timeout_graceful_shutdown=30,
