@@ -79,8 +79,8 @@ parity-bench: setup ## inject faults into exports and images, and count missed f
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
-serve-bench: setup ## a candidate's requests/s over HTTP, beside a constant on the same stack and the candidate in process: [SHORT=1] [CANDIDATE=folder]
-	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve
+serve-bench: setup ## a candidate's requests/s over HTTP, beside other servers, a constant on its stack and the candidate in process: [SHORT=1] [CANDIDATE=folder] [PEERS=MLServer,LitServe]
+	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(if $(PEERS),PEERS="$(PEERS)") $(BIN)/python -m benchmarks.serve
 
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)

@@ -1,35 +1,92 @@
-"""`make serve-bench`: requests a second of a candidate's server, of its HTTP stack with a constant, and of the candidate in process.
+"""`make serve-bench`: requests a second of a candidate's server, of other servers, of its HTTP stack with a constant, and in process.
 
-The candidate is that of CANDIDATE, by default models/candidates/onnxruntime; its requests are single held-out rows of the checkout. The
+The candidate is that of CANDIDATE, by default models/candidates/onnxruntime; its requests are single held-out rows of the checkout. A
 server has one core and the load another. All are measured in turn, in several rounds; a figure is the median of its rounds, with the lowest
-and the highest. Prints a table and, as the last line, the figures as JSON; exits 3 if a goal is missed. `SHORT=1`: one short round.
+and the highest. PEERS names the other servers, by default all of them if the candidate runs in ONNX Runtime; each is installed once, below
+.peers/. Prints a table and, as the last line, the figures as JSON; exits 3 if a goal is missed. `SHORT=1`: one short round without peers.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import orjson
+import numpy as np
 
-from benchmarks.serve import client, servers
-from benchmarks.serve.in_process import TOGETHER
-from benchmarks.serve.servers import BATCHED, CONSTANT, SERVERS
+from benchmarks.serve import client, peers, servers, table
+from benchmarks.serve.peers import PEERS, Columns
+from benchmarks.serve.servers import Command
+from benchmarks.serve.table import ALONE, BATCHED, CONSTANT, Rates
 from paddleship.config import loading
 from paddleship.data import dataset
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import build
-from paddleship.shipped.serving.transports.http import protocol
 from paddleship.system import host
 
-CONNECTIONS = (1, 8, 32)
+_CONNECTIONS = (1, 8, 32)
 _ROUNDS, _SECONDS, _ROWS = 5, 4.0, 64
-_GOALS = {"of_constant_32": 0.8, "of_in_process_1": 0.85, "of_in_process_32": 0.85}
-Rows = dict[tuple[str, int], list[servers.Measured]]  # by server and number of connections, a value for each round
+
+
+class Contest:
+    """A candidate, the rows that it is asked, and what each server answers a second."""
+
+    def __init__(self, folder: Path, seconds: float) -> None:
+        self._folder, self._seconds, self._candidate = folder.resolve(), seconds, Candidate.load(folder)
+        self._specs = build(self._candidate.preprocess, self._candidate.inputs, self._candidate.dimensions).requests
+        rows = dataset.read(Path(loading.load(Path("params.yaml")).paths.prepared), "test")
+        self._rows: list[Columns] = [rows.take([row]).columns for row in range(min(_ROWS, len(rows)))]
+        self._bodies = [peers.open_inference(row, self._specs) for row in self._rows]
+        self._path = f"/v2/models/{self._candidate.model}/infer"
+        self._size, self._first = 0, np.empty(0)
+        self.rates, self.unable = Rates(), dict[str, str]()
+
+    def measure(self, others: list[str]) -> None:
+        """One round of everything."""
+        for count, rate in servers.in_process(self._folder, self._bodies, self._seconds).items():
+            self.rates.inside.setdefault(count, []).append(rate)
+        for name, batching in ((BATCHED, True), (ALONE, False)):
+            with servers.ours(self._folder, batching=batching) as command:
+                self._measure(name, command, self._path, self._bodies)
+        self._measure(CONSTANT, servers.constant(self._size), self._path, self._bodies)
+        for name in others:
+            with self._without(name):
+                self._measure_peer(name)
+
+    def _measure_peer(self, name: str) -> None:
+        peer = PEERS[name]
+        if reason := peer.environment.install():
+            raise RuntimeError(reason)
+        bodies = [peer.body(row, self._specs) for row in self._rows]
+        path = peer.path.format(model=self._candidate.model)
+        answer = self._measure(name, lambda port: peer.command(self._folder, port), path, bodies)
+        if not np.allclose(_numbers(peer.read(json.loads(answer))), self._first, rtol=1e-3, atol=1e-4):
+            raise RuntimeError("it answers something else")
+
+    def _measure(self, name: str, command: Command, path: str, bodies: list[bytes]) -> bytes:
+        """Measure a server, and return its answer to the first request."""
+        requests = [client.request(path, body) for body in bodies]
+        with servers.running(command, path, bodies[0]) as server:
+            for count in _CONNECTIONS:
+                measured = server.measure(requests, connections=count, seconds=self._seconds)
+                self.rates.servers.setdefault((name, count), []).append(measured)
+        if name == BATCHED:
+            self._size, self._first = len(server.answer), _numbers(peers.first_output(json.loads(server.answer)))
+        return server.answer
+
+    @contextlib.contextmanager
+    def _without(self, name: str) -> Iterator[None]:
+        """Go on without a server that cannot be measured, and without what was measured of it."""
+        try:
+            yield
+        except (RuntimeError, OSError) as reason:
+            self.unable[name] = str(reason)
+            for key in [key for key in self.rates.servers if key[0] == name]:
+                del self.rates.servers[key]
 
 
 def main() -> None:
@@ -38,67 +95,30 @@ def main() -> None:
     folder = Path(os.environ.get("CANDIDATE") or "models/candidates/onnxruntime")
     if not (folder / "candidate.json").exists():
         sys.exit(f"error: there is no candidate in {folder}: make one with `make pipeline UNTIL=optimize`, or give CANDIDATE=folder")
-    candidate = Candidate.load(folder)
-    bodies, path = _bodies(candidate), f"/v2/models/{candidate.model}/infer"
-    requests = [client.request(path, body) for body in bodies]
-    rows: Rows = {(name, count): [] for name in SERVERS for count in CONNECTIONS}
-    inside: dict[int, list[float]] = {count: [] for count in TOGETHER}
+    others, contest = _peers(short, Candidate.load(folder)), Contest(folder, seconds)
     for number in range(rounds):
         print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
-        for count, rate in servers.in_process(folder, bodies, seconds).items():
-            inside[count].append(rate)
-        for name in SERVERS:
-            with servers.running(name, folder, path, bodies[0]) as server:
-                for count in CONNECTIONS:
-                    rows[name, count].append(server.measure(requests, connections=count, seconds=seconds))
-    print(_table(rows, inside))
-    shares = _shares(rows, inside)
-    missed = [name for name, goal in _GOALS.items() if shares[name] < goal]
-    print(json.dumps({**shares, "goals": _GOALS, "goal_missed": len(missed), "rounds": rounds, "host": machine}))
+        contest.measure([name for name in others if name not in contest.unable])
+    print(table.of(contest.rates, contest.unable))
+    figures = table.figures(contest.rates)
+    missed = [name for name, goal in table.GOALS.items() if figures.get(name, goal) < goal]
+    print(json.dumps({**figures, "goals": table.GOALS, "goal_missed": len(missed), "rounds": rounds, "host": machine}))
     sys.exit(3 if missed and not short else 0)
 
 
-def _bodies(candidate: Candidate) -> list[bytes]:
-    """Requests of one held-out row each."""
-    rows = dataset.read(Path(loading.load(Path("params.yaml")).paths.prepared), "test")
-    specs = build(candidate.preprocess, candidate.inputs, candidate.dimensions).requests
-    made = []
-    for row in range(min(_ROWS, len(rows))):
-        columns = rows.take([row]).columns
-        tensors = [protocol.encode_tensor(spec.name, columns[spec.name]) for spec in specs]
-        made.append(orjson.dumps({"inputs": tensors}, option=orjson.OPT_SERIALIZE_NUMPY))
-    return made
+def _peers(short: bool, candidate: Candidate) -> list[str]:
+    """The other servers that are measured: those that are named, or all that can serve the candidate."""
+    named = os.environ.get("PEERS")
+    if named is None:
+        return [] if short or candidate.runtime != "onnxruntime" else [*PEERS]
+    chosen = [name.strip() for name in named.split(",") if name.strip()]
+    if unknown := [name for name in chosen if name not in PEERS]:
+        sys.exit(f"error: PEERS names {unknown[0]!r}, which is no other server: use some of {', '.join(PEERS)}")
+    return chosen
 
 
-def _median(values: Sequence[float]) -> float:
-    return statistics.median(values)
-
-
-def _shares(rows: Rows, inside: dict[int, list[float]]) -> dict[str, float]:
-    """The server's requests a second as shares: of the constant, and of what the stack and the candidate need in turn on one core."""
-    rates = {key: _median([one.rate for one in several]) for key, several in rows.items()}
-    both = {count: 1 / (1 / rates[CONSTANT, count] + 1 / _median(inside[count])) for count in (1, 32)}
-    return {
-        "of_constant_1": round(rates[BATCHED, 1] / rates[CONSTANT, 1], 3),
-        "of_constant_32": round(rates[BATCHED, 32] / rates[CONSTANT, 32], 3),
-        "of_in_process_1": round(rates[BATCHED, 1] / both[1], 3),
-        "of_in_process_32": round(rates[BATCHED, 32] / both[32], 3),
-        "failures": sum(one.failures for several in rows.values() for one in several),
-    }
-
-
-def _table(rows: Rows, inside: dict[int, list[float]]) -> str:
-    lines = [f"{'server':26} {'connections':>11} {'requests/s':>28} {'p99 ms':>8} {'cpu µs':>7}"]
-    for (name, count), several in rows.items():
-        rate, p99, cpu = (_median(values) for values in zip(*((one.rate, one.p99_ms, one.cpu_us) for one in several), strict=True))
-        lines.append(f"{name:26} {count:11} {_spread([one.rate for one in several], rate)} {p99:8.2f} {cpu:7.1f}")
-    for count, values in inside.items():
-        lines.append(f"{'in process, together':26} {count:11} {_spread(values, _median(values))}")
-    return "\n".join(lines)
-
-
-def _spread(values: Sequence[float], middle: float) -> str:
-    return f"{f'{middle:,.0f} [{min(values):,.0f}, {max(values):,.0f}]':>28}"
+def _numbers(values: Any) -> Any:
+    return np.ravel(np.asarray(values, float))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.serve.constant PORT BYTES`: the server's HTTP stack, uvicorn, which reads a body and answers a constant."""
+"""`python constant.py PORT BYTES`: the server's HTTP stack, uvicorn, which reads a body and answers a constant."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> None:
         await send(head)
         await send(body)
 
-    uvicorn.run(answer, host="127.0.0.1", port=port, access_log=False, log_level="error", lifespan="off", ws="none")
+    uvicorn.run(answer, host="127.0.0.1", port=port, access_log=False, proxy_headers=False, log_level="error", lifespan="off", ws="none")
 
 
 if __name__ == "__main__":
