@@ -79,7 +79,7 @@ def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
     assert done.returncode == 3
     assert "error: score is 3 (limit 2): lower it" in done.stderr
     report = (toy / "elsewhere/report.md").read_text()
-    assert report.startswith("**Failed**: GateFailed: score is 3 (limit 2): lower it")
+    assert report.startswith("**Failed: GateFailed: score is 3 (limit 2): lower it")
     assert "| train | **failed** | score 3 |" in report
     assert "* prepare: it is not in dvc.lock" in report
     assert "* export" not in report, "the run did not reach it"
