@@ -21,7 +21,9 @@ from paddleship.execution.stages import Stage, Until
 from paddleship.execution.workspace import Workspace
 from paddleship.orchestration import artifact, crashed_runs, run_names, run_state, stage_groups, stage_tasks, summary, up_to_date
 from paddleship.orchestration.summary import Row
+from paddleship.pages import first_screen, run_page
 from paddleship.servers.local_state import Local
+from paddleship.shipped.computing.files import write_text
 from paddleship.stage.fingerprint import fingerprint
 from paddleship.system import disk
 from paddleship.system.deadline import Deadline
@@ -132,6 +134,8 @@ def _run(
         if failure is None:
             _conclude(working_copy, values, tracker, rows, graph, register=register and until == stages.LAST)
         _keep_experiment(working_copy, rows)
+        page = _write_page(working_copy, values, rows, name=tags["mlflow.runName"], params=tracker.params, failure=failure)
+        tracker.log_page(page)
     except BaseException as error:
         tracker.stop(error)
         raise
@@ -139,7 +143,8 @@ def _run(
     ran_on = {"ran_on": hosts} if (hosts := summary.hosts(rows)) else {}
     tracker.finish(failure, tags={"dvc_lock_sha256": stages.lock_sha256(working_copy.root), **ran_on})
     _publish(working_copy, values, tracker, rows)
-    summary.show(rows, working_copy.root, values, local, links={"this run": tracker.url, "all runs": tracker.view_url})
+    report = tracker.page_address(page.name) if working_copy.isolated else str(page)
+    summary.show(rows, working_copy.root, values, local, links={"report": report, "this run": tracker.url, "all runs": tracker.view_url})
     if tracker.undelivered:
         summary.say(f"MLflow did not get all of this run: {tracker.trouble}")
     if failure is not None:
@@ -273,21 +278,39 @@ def _keep_experiment(working_copy: Workspace, rows: list[Row]) -> None:
         get_run_logger().warning("the DVC experiment of this run is not kept, or not in the git remote (%s)", error)
 
 
+@disk.full_is_unavailable("the run")
+def _write_page(
+    working_copy: Workspace,
+    values: params.Params,
+    rows: list[Row],
+    *,
+    name: str,
+    params: Mapping[str, str],
+    failure: PaddleshipError | None,
+) -> Path:
+    """Write the page of the run beside its reports, and return its path."""
+    folder = working_copy.root / values.paths.reports
+    reports = [row.report for row in rows if row.report]
+    write_text(folder / run_page.NAME, run_page.of(name, reports, folder, params=params, failure=str(failure) if failure else None))
+    return folder / run_page.NAME
+
+
 def _winner(rows: list[Row]) -> str:
     return next(str(row.report.facts["winner"]) for row in rows if row.stage == "benchmark" and row.report)
 
 
 def _publish(working_copy: Workspace, values: params.Params, tracker: Tracker, rows: list[Row]) -> None:
-    """The artifact of the flow run: verdicts, findings, latency of every candidate, where to see more, and where the image comes from."""
-    picture, release = working_copy.root / values.paths.reports / "benchmark" / "latency.png", working_copy.root / values.paths.release
+    """The artifact of the flow run: the answer, the stages, findings, latency of every candidate, and where to see more."""
+    picture = working_copy.root / values.paths.reports / "benchmark" / "latency.png"
     measured = picture.exists() and any(row.stage == "benchmark" and row.report for row in rows)
-    accepted = release.exists() and rows[-1].stage == stages.LAST and rows[-1].report
+    failed = next((row.reason for row in rows if row.reason), None)
     artifact.publish(
         "summary",
+        first_screen.of_run([row.report for row in rows if row.report], failure=failed).markdown(),
+        artifact.links({"The report": tracker.page_address(run_page.NAME)}),
         summary.markdown(rows),
         summary.findings(rows),
         artifact.picture(picture) if measured else "",
         artifact.links({"Which candidate is better": tracker.view_url, "This run in MLflow": tracker.url}),
-        f"```json\n{release.read_text(encoding='utf-8')}\n```" if accepted else "",
         description=summary.headline(rows),
     )

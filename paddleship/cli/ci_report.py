@@ -14,6 +14,7 @@ from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_di
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
+from paddleship.pages import run_page
 from paddleship.reports.figures import distinct
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
@@ -88,10 +89,13 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
         return [f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
     text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
+        folder.mkdir(parents=True, exist_ok=True)
         if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
-            folder.mkdir(parents=True, exist_ok=True)
             (folder / picture.name).write_bytes(picture.read_bytes())
             text += ["", f"![latency of every candidate]({picture.name})"]
+        if page := runs.download(uri, run, run_page.NAME, Path(scratch)):
+            (folder / page.name).write_bytes(page.read_bytes())
+            text += ["", f"[The whole report]({page.name})"]
     where = f" in MLflow at {without_credentials(uri)}" if uri.startswith("http") else ""
     return [*text, "", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
 

@@ -1,8 +1,9 @@
-"""`paddleship runs compare`: the rows in which two runs differ, and in which objectives one of them is better."""
+"""`paddleship runs compare`: which run is better, and the rows in which two of them differ."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from paddleship.cli.run_tables import (
@@ -18,8 +19,12 @@ from paddleship.cli.run_tables import (
     rows_differ,
     table_of,
 )
+from paddleship.errors import BadInput
+from paddleship.pages import comparison, comparison_page
+from paddleship.pages.comparison import Compared
 from paddleship.reports.figures import distinct
 from paddleship.reports.report import Report
+from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
 from paddleship.sweep.variant import Figures
@@ -29,6 +34,7 @@ from paddleship.tracking.runs import Run
 _MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
 _SCORED = "train/"  # metrics that depend on the rows
 _PROVEN = "done"
+_MOST_PARAMS, _LONGEST_VALUE = 2, 24  # that name a run in a comparison
 Row = tuple[str, str, str, str]
 
 
@@ -78,6 +84,38 @@ def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[R
     for objective in choice.OBJECTIVES:
         lines.append(_judged(objective, one, other, measured[0], measured[1]))
     return [*lines, "nothing else was judged"]
+
+
+def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[str]:
+    """Which run is better, and what of it cannot be trusted."""
+    compared = _compared(runs, reports)
+    return [comparison.answer(compared), *comparison.doubts(compared)]
+
+
+def write_page(path: Path, runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> None:
+    """Write the page that compares the runs. Raises BadInput if the file cannot be written."""
+    try:
+        write_text(path, comparison_page.of(_compared(runs, reports)))
+    except OSError as error:
+        raise BadInput(f"--html {str(path)!r} cannot be written ({error.strerror}): give another file") from None
+
+
+def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[Compared]:
+    """The runs as pages compare them; one that did not pass, with its reason."""
+    failures = [None if run.outcome == _PROVEN else run.tags.get("failure", run.outcome) for run in runs]
+    rows = zip(_labels(runs), runs, reports, failures, strict=True)
+    return [Compared.of(label, of_run, run.params, failure=failure) for label, run, of_run, failure in rows]
+
+
+def _labels(runs: Sequence[Run]) -> list[str]:
+    """A short name for each run, which begins with what differs between them."""
+    params = [{key: value for key, value in run.params.items() if key != "name"} for run in runs]
+    differing = sorted({key for one in params for key in one if len({other.get(key) for other in params}) > 1})
+    shown = [
+        ", ".join(f"{key.rpartition('.')[2]}={one.get(key, '–')[:_LONGEST_VALUE]}" for key in differing[:_MOST_PARAMS]) for one in params
+    ]
+    endings = [run.name.rpartition(" (")[2].rstrip(")") for run in runs]
+    return [f"{text} ({ending})" if text else ending for text, ending in zip(shown, endings, strict=True)]
 
 
 def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:

@@ -60,22 +60,31 @@ def show(name: str) -> int:
 
 
 @runs.command()
-@click.argument("one", metavar=_RUN)
-@click.argument("other", metavar=_RUN)
-@click.option("--all", "everything", is_flag=True, help="also the rows that are equal")
-def compare(one: str, other: str, everything: bool) -> int:
-    """Show the differences between two runs, and in which objectives one of them is better."""
+@click.argument("names", metavar=f"{_RUN}...", nargs=-1)
+@click.option("--all", "everything", is_flag=True, help="also the rows that are equal, of two runs")
+@click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="write a page that compares the runs")
+def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
+    """Show which of several runs is better, and the differences between two of them."""
     _, local = open_checkout()
     from paddleship.cli import run_comparison
     from paddleship.tracking.runs import find, named, reports
 
+    if len(names) < 2:
+        raise BadInput(f"compare needs two runs or more (got {len(names)}): `paddleship runs list` prints their names")
     uri = local.tracking_uri()
     all_runs = find(uri)
-    first, second = named(all_runs, one), named(all_runs, other)
-    terminal.show(run_comparison.table(first, second, everything=everything))
-    if not everything and (equal := run_comparison.equal_rows(first, second)):
-        print(f"{equal} equal rows are left out: --all prints them")
-    print("", *run_comparison.conclusion(first, second, (reports(uri, first), reports(uri, second))), sep="\n")
+    chosen = [named(all_runs, name) for name in names]
+    measured = [reports(uri, run) for run in chosen]
+    print(*run_comparison.answer(chosen, measured), "", sep="\n")
+    if len(chosen) == 2:
+        first, second = chosen
+        terminal.show(run_comparison.table(first, second, everything=everything))
+        if not everything and (equal := run_comparison.equal_rows(first, second)):
+            print(f"{equal} equal rows are left out: --all prints them")
+        print("", *run_comparison.conclusion(first, second, (measured[0], measured[1])), sep="\n")
+    if html:
+        run_comparison.write_page(html, chosen, measured)
+        print(f"page: {html}")
     return 0
 
 

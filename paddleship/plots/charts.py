@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -201,7 +202,14 @@ def save(figure: Any, reports: Path, name: str) -> str:
     """Write the figure below the reports, with the same bytes for the same content. Returns its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")  # it draws a placeholder
+    with without_glyph_warnings():
         figure.savefig(path, dpi=130, metadata={"Software": None})
     return name
+
+
+@contextmanager
+def without_glyph_warnings() -> Iterator[None]:
+    """Where no font has a character, a placeholder is drawn without a word."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        yield

@@ -130,6 +130,8 @@ def _score(by_stage: dict[str, Report]) -> tuple[str, Interval | None, bool]:
     if train is None or score is None:
         return "score", None, False
     name = f"validation_{score.name}"
+    if name not in train.metrics:
+        return name, None, False
     value = float(train.metrics[name])
     rows = int(prepare.metrics.get("validation_rows", 0)) if prepare else 0
     if not score.share_of_decisions or not rows:

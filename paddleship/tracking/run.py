@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from paddleship.config.params import Params
 from paddleship.config.sections.code import Code
@@ -63,6 +64,12 @@ class Tracker:
         return run_id
 
     @property
+    def params(self) -> Mapping[str, str]:
+        """The params of the run by path, as MLflow shows them."""
+        params: Mapping[str, str] = self._facts["params"]
+        return params
+
+    @property
     def url(self) -> str | None:
         """The address of the run's page; None without a server."""
         return view.page(self._uri, self._facts.get("experiment_id"), self.run_id) if self.run_id else None
@@ -94,6 +101,22 @@ class Tracker:
         """Log metrics, verdict, candidates and pictures of a stage; `cached`: the stage itself did not run now."""
         if self._keep(lambda: self._note(report, folder, cached=cached)):
             self._send(lambda: send_report(self._entry, self._uri, report, history=cached))
+
+    def log_page(self, page: Path) -> None:
+        """Log the page of the run; sent when the run is closed."""
+
+        def copy() -> None:
+            shutil.copy(page, self._entry / page.name)
+
+        self._keep(copy)
+
+    def page_address(self, name: str) -> str | None:
+        """Where MLflow has a page of the run: its address, or its file without a server; None if it is not there."""
+        if self.url:
+            return f"{self.url.partition('?')[0]}/artifacts/{name}"
+        root = unquote(urlsplit(self._facts["artifact_root"] or "").path)
+        path = Path(root, self._facts["experiment"], self.run_id or "", "artifacts", name)
+        return str(path) if path.is_file() else None
 
     def log_source(self, root: Path, code: Code) -> None:
         """Log params and lock of the run, and the user's code if it differs from every commit; sent when the run is closed."""

@@ -1,15 +1,15 @@
-"""The description of a run in Markdown: the winner, its speedup, and whether all gates passed."""
+"""The description of a run in Markdown: whether all gates passed, the winner, and its speedup."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from paddleship.pages import first_screen
+from paddleship.reports.candidate_rows import candidate_rows
 from paddleship.reports.finding import Finding
-from paddleship.reports.order import STAGES
 from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
-from paddleship.reports.statuses import Status
 
 _MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a model version
 
@@ -17,16 +17,11 @@ _MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a 
 def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
     """A verdict line, the candidates with links to their charts, and the stages in the given order."""
     ordered = list(reports)
-    failed = [report.stage for report in ordered if not report.verdict]
-    early = "".join(f" up to {report.stage}" for report in ordered[-1:] if report.stage != STAGES[-1])
-    passed = f"**All gates{early} passed.**"
-    lines = [f"**Failed**: {failure}" if failure else f"**Failed** at {', '.join(failed)}" if failed else passed]
+    lines = [first_screen.of_run(ordered, failure=failure).markdown()]
     benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
-    if benchmark and "winner" in benchmark.facts:
-        lines[0] += (
-            f" Winner: **{benchmark.facts['winner']}**, {_times(benchmark)}{measured_elsewhere(benchmark)}. {benchmark.facts['reason']}."
-        )
-    rows = _merge(ordered)
+    if benchmark and "reason" in benchmark.facts:
+        lines[0] += f" Chosen because {benchmark.facts['reason']}."
+    rows = candidate_rows(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
         winner_first = sorted(rows.items(), key=lambda item: not item[1].get("winner"))  # MLflow folds all rows except the first ones
@@ -45,7 +40,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
 def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, picture: str | None = None) -> str:
     """The description of a model version: figures, the reason of the choice, the run that measured it, its picture, and all findings."""
     ordered = list(reports)
-    row = _merge(ordered).get(release["candidate"], {})
+    row = candidate_rows(ordered).get(release["candidate"], {})
     disturbed = "" if release.get("benchmark_valid", True) else " **The benchmark is not valid: the machine was not free.**"
     figures = [
         f"{release['speedup']:.1f}× eager (95% interval {release['speedup_low']:.1f} to {release['speedup_high']:.1f})",
@@ -72,17 +67,6 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     if sum(len(line) + 1 for line in findings) > _MOST_CHARACTERS - len(text):
         findings = ["", f"{sum(len(report.serious()) for report in ordered)} findings, see the run."]
     return text + "\n".join([*findings, ""])
-
-
-def _merge(reports: Iterable[Report]) -> dict[str, dict[str, Any]]:
-    """The rows of all stages about a candidate, as one row; a failure in an earlier stage keeps its reason."""
-    rows: dict[str, dict[str, Any]] = {}
-    for report in reports:
-        for name, row in report.candidates.items():
-            known = rows.setdefault(name, {})
-            if known.get("status") not in (Status.FAILED, Status.NOT_MADE):
-                known |= {key: value for key, value in row.items() if value not in (None, "")}
-    return rows
 
 
 def _candidate(name: str, row: dict[str, Any]) -> str:
@@ -112,8 +96,3 @@ def _finding(finding: Finding) -> str:
 
 def _number(value: float | None, digits: int = 3) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
-
-
-def _times(report: Report) -> str:
-    figures = report.metrics
-    return f"{figures['speedup']:.1f}× eager (95% interval {figures['speedup_low']:.1f} to {figures['speedup_high']:.1f})"

@@ -232,6 +232,8 @@ def close_run(entry: Path, uri: str) -> bool:
     client.log_batch(facts["run_id"], tags=[RunTag(key, value) for key, value in final.items()])
     if (entry / SOURCE_FOLDER).exists():
         client.log_artifacts(facts["run_id"], str(entry / SOURCE_FOLDER), SOURCE_FOLDER)
+    for page in entry.glob("*.html"):
+        client.log_artifact(facts["run_id"], str(page))
     client.set_terminated(facts["run_id"], facts["status"])
     return True
 

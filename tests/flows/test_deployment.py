@@ -329,7 +329,7 @@ def test_a_ci_job_lets_retrain_run_its_commit_and_reports_from_the_run_that_it_s
     (run,) = [one for one in api(checkout, "flow_runs/filter", {}) if one["name"] == "retrain: CI"]
     assert run["state_name"] == "Completed"
     text = (tmp_path / "ci.md").read_text()
-    assert text.startswith("**All gates up to prepare passed.**")
+    assert text.startswith("**All 1 gates up to prepare passed")
     assert f"of commit `{git(checkout, 'rev-parse', 'HEAD').strip()}`" in text
 
 

@@ -15,7 +15,8 @@ def reports(tmp_path):
     """Two reports on disk as stages leave them: a training with its curve, a benchmark with a picture and a failed candidate."""
     folder = tmp_path / "reports"
     passed = Verdict(checks=[Check.at_least("x", 1, 1)])
-    row = {"p50_ms": 1.0, "noise_ratio": 0.9, "status": "measured", "reason": "", "runtime": "onnxruntime"}
+    row = {"p50_ms": 1.0, "noise_ratio": 0.9, "status": "measured", "reason": "", "runtime": "onnxruntime", "file_bytes": 1000}
+    gain = {"speedup": 3.0, "speedup_low": 2.0, "speedup_high": 4.0}
     made = [
         Report(
             stage="train",
@@ -27,11 +28,11 @@ def reports(tmp_path):
         Report(
             stage="benchmark",
             headline="fast",
-            metrics={"speedup": 3.0, "speedup_low": 2.0, "speedup_high": 4.0},
+            metrics=gain,
             verdict=passed,
             candidates={
                 "eager": row | {"p50_ms": 3.0},
-                "onnxruntime": row | {"winner": True},
+                "onnxruntime": row | gain | {"winner": True},
                 "paddle": {"status": "failed", "reason": "died of SIGSEGV"},
             },
             facts={

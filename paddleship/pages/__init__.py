@@ -1,0 +1,1 @@
+"""Pages about runs, as HTML without outside assets: the answer first, then what it rests on."""

@@ -1,0 +1,66 @@
+"""Charts of pages, as SVG whose text is text, the same bytes for the same content."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from paddleship.plots import charts
+from paddleship.statistics.estimates import Interval
+
+_LEAST_RANGE = 0.02  # of the score axis, as a share of the score
+_SIZED = re.compile(r'<svg([^>]*?) width="[^"]*pt" height="[^"]*pt"')
+
+
+class Point(NamedTuple):
+    """One candidate or run: its latency in ms and its score, each with its interval, and whether it is the one to look at."""
+
+    label: str
+    p50_ms: Interval
+    score: Interval
+    chosen: bool
+    valid: bool = True
+
+
+def score_against_latency(points: Sequence[Point], *, title: str, score: str) -> str:
+    """The points with their intervals; left is faster, up is better. A latency that is not valid is hollow."""
+    figure, axes = charts.new(title, height=3.8)
+    for index, point in enumerate(sorted(points, key=lambda one: one.p50_ms.value)):
+        color = charts.GREEN if point.chosen else charts.GREY
+        spread_x = [[point.p50_ms.value - point.p50_ms.low], [point.p50_ms.high - point.p50_ms.value]]
+        spread_y = [[point.score.value - point.score.low], [point.score.high - point.score.value]]
+        face = color if point.valid else "white"
+        axes.errorbar(point.p50_ms.value, point.score.value, spread_y, spread_x, fmt="o", color=color, markerfacecolor=face, capsize=3)
+        axes.annotate(
+            point.label,
+            (point.p50_ms.value, point.score.value),
+            (4, 9 if index % 2 else -14),
+            textcoords="offset points",
+            fontsize=8,
+            parse_math=False,
+        )
+    charts.plain_log_axis(axes)
+    axes.margins(x=0.2, y=0.25)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    low, high = axes.get_ylim()
+    room = max(_LEAST_RANGE * abs(high + low) / 2 - (high - low), 0) / 2  # so that no rounding looks like a difference
+    axes.set_ylim(low - room, high + room)
+    axes.set_xlabel(
+        "median time of a request in ms (left is faster), 95% interval"
+        + ("" if all(one.valid for one in points) else "; hollow: not valid")
+    )
+    axes.set_ylabel(score)
+    return _svg(figure)
+
+
+def _svg(figure: object) -> str:
+    """A figure as an element of a page, as wide as there is room."""
+    from matplotlib import rc_context
+
+    stream = io.StringIO()
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "paddleship"}), charts.without_glyph_warnings():
+        figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[attr-defined]
+    text = stream.getvalue()
+    return _SIZED.sub(r'<svg\1 width="100%" role="img"', text[text.index("<svg") :], count=1)

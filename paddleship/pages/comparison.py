@@ -1,0 +1,135 @@
+"""Which of several runs is better: in a sentence, and as a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from paddleship.pages import units
+from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
+from paddleship.reports.figures import distinct, shares
+from paddleship.reports.report import Report
+from paddleship.statistics.estimates import Difference
+from paddleship.sweep import choice
+from paddleship.sweep.variant import Figures
+
+_ADVICE = {
+    "score": "more held-out rows would tell, or other seeds",
+    "latency": "measuring again on one idle machine would tell (`paddleship run --again benchmark`)",
+    "size": "",
+}
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One run: its name, what it measured if it measured anything, its first screen, and its params by path."""
+
+    name: str
+    figures: Figures | None
+    screen: FirstScreen
+    params: Mapping[str, str]
+
+    @classmethod
+    def of(cls, name: str, reports: Sequence[Report], params: Mapping[str, str], *, failure: str | None = None) -> Compared:
+        return cls(name, Figures.of(reports), of_run(reports, failure=failure), params)
+
+
+def answer(runs: Sequence[Compared]) -> str:
+    """Which run is better and in what, or that it cannot be told and what would tell."""
+    usable = {run.name: run.figures for run in runs if run.figures and run.screen.usable}
+    left_out = [run.name for run in runs if run.name not in usable]
+    note = f" {_listed(left_out)} cannot be chosen." if left_out else ""
+    if not usable:
+        return "None of these runs can be chosen: each failed, or measured no candidate."
+    if len(usable) == 1:
+        return f"{next(iter(usable))} is the only one that can be chosen.{note}"
+    best = [name for name, one in usable.items() if all(name == other or choice.beats(one, figures) for other, figures in usable.items())]
+    return (_better(best[0], usable) if best else _undecided(usable)) + note
+
+
+def differing(runs: Sequence[Compared]) -> dict[str, list[str]]:
+    """The params that differ between the runs: path → the value of each run."""
+    paths = sorted({path for run in runs for path in run.params})
+    values = {path: [run.params.get(path, "–") for run in runs] for path in paths}
+    return {path: row for path, row in values.items() if len(set(row)) > 1}
+
+
+def doubts(runs: Sequence[Compared]) -> list[str]:
+    """Why parts of the comparison cannot be trusted: runs that failed, or whose speed is not valid."""
+    lines = []
+    for run in runs:
+        if run.figures and run.screen.usable and not run.figures.valid:
+            lines.append(f"{run.name}: {NOT_VALID}, so its latency is not compared")
+        if not run.screen.usable:
+            lines.append(f"{run.name}: {run.screen.trust}")
+    hosts = {run.figures.measured_on for run in runs if run.figures}
+    if len(hosts) > 1:
+        lines.append(f"the runs were measured on {len(hosts)} machines, so latencies are compared only within one")
+    if len({run.figures.data_sha256 for run in runs if run.figures}) > 1:
+        lines.append("the runs do not have the same rows, so scores are compared only where they do")
+    return lines
+
+
+def _better(best: str, usable: Mapping[str, Figures]) -> str:
+    """The run that beats each other one, with the objectives in which it does, against the next best."""
+    others = {name: figures for name, figures in usable.items() if name != best}
+    better = [objective for objective in choice.OBJECTIVES if _in(objective, usable[best], others.values())]
+    parts = [_figures(objective, usable[best], _next(objective, others)) for objective in better]
+    rest = [objective for objective in choice.OBJECTIVES if objective not in better]
+    equal = f"; in {_listed(rest, 'or')} it is not measurably worse" if rest else ""
+    return f"{best} is better: {'; '.join(parts) or 'each other one is worse in something'}{equal}."
+
+
+def _undecided(usable: Mapping[str, Figures]) -> str:
+    """That no run beats all others: because nothing can be told apart, or because each is better in something."""
+    led = {objective: leader for objective in choice.OBJECTIVES if (leader := _leader(objective, usable))}
+    if not led:
+        advice = [_ADVICE[objective] for objective in choice.OBJECTIVES if _ADVICE[objective]]
+        return f"It cannot be told which is better: {_listed([*usable])} differ by less than their intervals; {'; '.join(advice)}."
+    parts = []
+    for objective, name in led.items():
+        others = {other: figures for other, figures in usable.items() if other != name}
+        parts.append(f"{name} has the best {objective} ({_figures(objective, usable[name], _next(objective, others))})")
+    return f"No run is better in everything: {'; '.join(parts)}."
+
+
+def _leader(objective: str, usable: Mapping[str, Figures]) -> str | None:
+    """The run that is measurably better in an objective than each other one."""
+    for name, one in usable.items():
+        if _in(objective, one, [figures for other, figures in usable.items() if other != name]):
+            return name
+    return None
+
+
+def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
+    """Whether a run is measurably better in an objective than each of the others."""
+    return all(choice.compare(objective, one, other) == Difference.BETTER for other in others)
+
+
+def _next(objective: str, others: Mapping[str, Figures]) -> tuple[str, Figures]:
+    """The best of the others by value."""
+    costs = {name: _cost(objective, figures) for name, figures in others.items()}
+    name = min(costs, key=lambda one: costs[one])
+    return name, others[name]
+
+
+def _cost(objective: str, figures: Figures) -> float:
+    if objective == "score":
+        return -figures.score.value if figures.score else 0.0
+    return figures.p50_ms.value if objective == "latency" else figures.size_bytes
+
+
+def _figures(objective: str, one: Figures, against: tuple[str, Figures]) -> str:
+    name, other = against
+    if objective == "score" and one.score and other.score:
+        own, theirs = shares(one.score.value, other.score.value)
+        return f"{one.score_name.replace('_', ' ')} {own} against {theirs} of {name}"
+    if objective == "latency":
+        own, theirs = (units.duration(figures.p50_ms.value) for figures in (one, other))
+        return f"{own} for a request against {theirs} of {name}"
+    own, theirs = distinct(one.size_bytes / 1e6, other.size_bytes / 1e6)
+    return f"{own} MB against {theirs} MB of {name}"
+
+
+def _listed(names: Sequence[str], word: str = "and") -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"

@@ -1,0 +1,59 @@
+"""Pages from templates: one file each, which asks for nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from paddleship.pages import units
+
+_MOST_PICTURE_BYTES = 1_200_000  # of a page, so that it stays below 2 MB with what else it has
+
+
+def render(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(**values)
+
+
+def with_code(text: str) -> Markup:
+    """A text of ours, in which backticks mark commands."""
+    parts = text.split("`")
+    marked = [Markup("<code>{}</code>").format(part) if index % 2 else escape(part) for index, part in enumerate(parts)]
+    return Markup().join(marked if len(parts) % 2 else [escape(text)])
+
+
+def svg(text: str) -> Markup:
+    """A chart of ours as a part of a page; its texts were escaped when it was drawn."""
+    return Markup(text)  # noqa: S704
+
+
+def pictures(folder: Path, names: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The PNG files below a folder as addresses that hold them, and the names of those that the page has no room for."""
+    held, left_out, used = dict[str, str](), list[str](), 0
+    for name in names:
+        content = (folder / name).read_bytes() if (folder / name).is_file() else b""
+        used += len(content) * 4 // 3
+        if not content or used > _MOST_PICTURE_BYTES:
+            left_out.append(name)
+        else:
+            held[name] = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+    return held, left_out
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("paddleship.pages"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {
+        "with_code": with_code,
+        "duration": units.duration,
+        "megabytes": units.megabytes,
+        "three": units.three,
+        "times": units.times,
+    }
+    return environment
