@@ -15,8 +15,10 @@ from typing import Any
 from paddleship.config.params import Params
 from paddleship.containers import building
 from paddleship.custody import seals
+from paddleship.lineage.release import CREATED
 from paddleship.shipped.computing.candidate import Candidate
 
+_BASE_MB, _LABELS = 58, {CREATED: "2026-01-01T00:00:00+00:00"}
 _PACKAGES = """
 import json, os
 root, sizes = "/opt/paddleship", {}
@@ -53,7 +55,7 @@ def build(client: Any, params: Params, name: str) -> Image:
     before, after = (one.attrs["RootFS"]["Layers"] for one in (built, changed))
     figures = {
         "image_mb": size / 1e6,
-        "above_base_mb": (size - below) / 1e6,
+        "on_58_mb_base_mb": (size - below) / 1e6 + _BASE_MB,  # base images differ, so goals are for one of this size
         "package_s": seconds,
         "repackage_s": again,
         "changed_layers": len(set(after) - set(before)),
@@ -75,5 +77,5 @@ def remove(client: Any, images: Iterable[Image]) -> None:
 
 def _timed(client: Any, params: Params, candidate: Candidate) -> tuple[tuple[Any, Any], float]:
     versions, began = seals.read(Path(params.paths.parity), "verify").versions, time.perf_counter()
-    built = building.build(client, params, candidate, labels={}, proven_with=versions)
+    built = building.build(client, params, candidate, labels=_LABELS, proven_with=versions)
     return built, time.perf_counter() - began
