@@ -229,6 +229,28 @@ def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged,
     assert layers == receipt["layers"]
 
 
+@pytest.mark.slow
+@pytest.mark.long  # that an image with another layer is refused is in test_accept
+def test_a_replaced_image_of_the_runtime_is_found_by_accept_and_replaced(packaged, copy_of, stage, engine, tmp_path):
+    base, context = f"paddleship-test/base:{os.getpid()}", tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM {packaged[1]['base_image']}\nLABEL test={os.getpid()}\n")
+    engine.images.build(path=str(context), tag=base)
+    checkout = copy_of(packaged[0], package={"base_image": base})
+    assert stage(checkout, "package").returncode == 0
+    folder = checkout / "models/candidates" / packaged[1]["lineage"]["candidate"]
+    runtime = f"paddleship/runtime:{RuntimeLayers.of(Candidate.load(folder)).key(engine.images.get(base).id)[:12]}"
+    good = engine.images.get(runtime)
+    (context / "Dockerfile").write_text(f'FROM {runtime}\nUSER 0\nRUN ["python", "-c", "open(\'/opt/paddleship/site/x.py\', \'w\')"]\n')
+    engine.images.build(path=str(context), tag=runtime)
+    assert stage(checkout, "package").returncode == 0
+    line = failure(stage(checkout, "accept"), 2)
+    assert "but package would build" in line
+    assert engine.images.get(runtime).attrs["RootFS"] == good.attrs["RootFS"]
+    for tag in (runtime, base):
+        engine.images.remove(tag, force=True)
+
+
 @pytest.mark.parametrize(
     ("pin", "words"),
     [
