@@ -75,13 +75,25 @@ def test_the_size_of_an_image_counts_what_a_preprocess_kind_needs_once(tmp_path)
 
 
 @pytest.mark.parametrize(
-    "pattern", ["bin", "numpy/f2py", "**/tests", "**/*.pyi", "**/deep/tests", "openvino/lib_[gn]pu.so", "openvino/lib_x.so*", "top*"]
+    "pattern",
+    [
+        "bin",
+        "numpy/f2py",
+        "**/tests",
+        "**/*.pyi",
+        "**/deep/tests",
+        "openvino/lib_[gn]pu.so",
+        "openvino/lib_x.so*",
+        "top*",
+        "paddle/**/*.py",
+    ],
 )
 def test_the_size_leaves_out_the_files_that_package_removes_by_the_same_pattern(tmp_path, pattern):
     files = (
         "bin/run", "tools/bin/run", "numpy/f2py/a.py", "numpy/f2py/b/c.py", "other/numpy/f2py/a.py", "tests/a.py", "numpy/tests/a.py",
         "numpy/deep/tests/a.py", "deep/tests.py", "numpy/a.pyi", "a.pyi", "openvino/lib_gpu.so", "openvino/lib_cpu.so",
         "openvino/lib_x.so.2", "numpy/openvino/lib_gpu.so", "topping.py", "numpy/top.py",
+        "paddle/__init__.py", "paddle/base/core.py", "paddle/base/core.so", "other/paddle/a.py",
     )  # fmt: skip
     for file in files:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
