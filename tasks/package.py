@@ -69,9 +69,11 @@ def package(params: Params) -> Report:
         headline=f"{name}, {size / 1e6:.0f} MB",
         metrics={"image_bytes": size, "base_image_bytes": int(base.attrs["Size"]), "layers": len(receipt["layers"])},
         verdict=Verdict(checks=building.checks(size, params.package.max_image_bytes)),
-        facts={"image": name, "image_id": built.id, "page": sbom.FILE, "base_is_stand_in": receipt["base_is_stand_in"]},
+        facts={"image": name, "image_id": built.id, "page": f"package/{sbom.FILE}", "base_is_stand_in": receipt["base_is_stand_in"]},
     )
-    write_text(Path(params.paths.reports) / sbom.FILE, bill)
+    folder = Path(params.paths.reports) / "package"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / sbom.FILE, bill)
     receipts.write(Path(params.paths.image), receipt)
     return report
 

@@ -193,13 +193,13 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
     """
     if CREATED not in labels:
         return _build(client, context, base_image=base_image, labels=labels)
-    built = _build(client, context, base_image=base_image, labels={})
+    built = _build(client, context, base_image=base_image, labels={}, cached=False)  # so that no other build uses what is removed below
     made = _described(client, built, configuration.write(built.attrs, labels, created=datetime.fromisoformat(labels[CREATED])))
     return _build(client, context, base_image=base_image, labels=labels) if made is None else made
 
 
 def _described(client: Any, built: Any, content: bytes) -> Any | None:
-    """The image with the layers of `built` and this configuration; `built` is removed.
+    """The image with the layers of `built` and this configuration; `built` is removed, with what only it was built on.
 
     None if the engine does not take a configuration without its layers, as with containerd's image store: then `built` stays.
     """
@@ -212,15 +212,20 @@ def _described(client: Any, built: Any, content: bytes) -> Any | None:
     except (docker.errors.APIError, docker.errors.ImageLoadError):
         return None
     if not built.tags and built.id != identity:
-        with suppress(docker.errors.APIError):  # of another process that builds the same
-            client.images.remove(built.id, noprune=True)
+        client.images.remove(built.id)
     return made
 
 
-def _build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
+def _build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], cached: bool = True) -> Any:
     last = built = ""
     stream = client.api.build(
-        path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
+        path=str(context),
+        rm=True,
+        pull=False,
+        decode=True,
+        nocache=not cached,
+        buildargs={"BASE_IMAGE": base_image},
+        labels=dict(labels),
     )
     for event in stream:
         if "error" in event:

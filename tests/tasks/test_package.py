@@ -124,12 +124,12 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
 def test_the_bill_of_materials_is_in_the_image_and_in_the_report(packaged):
     checkout, receipt = packaged
     bill = image_lineage.bill(receipt["image_id"])
-    assert bill == (checkout / "reports/sbom.cdx.json").read_text()
+    assert bill == (checkout / "reports/package/sbom.cdx.json").read_text()
     parts = {part["name"]: part for part in json.loads(bill)["components"]}
     pins = requirements.of(registry.of("onnxruntime"))
     assert {pin.partition("==")[0] for pin in pins} <= {part.get("name") for part in parts.values()}
     assert parts["linear/onnxruntime"]["hashes"][0]["content"] == receipt["lineage"]["candidate_digest"]
-    assert json.loads((checkout / "reports/package.json").read_text())["facts"]["page"] == "sbom.cdx.json", "so MLflow gets it"
+    assert json.loads((checkout / "reports/package.json").read_text())["facts"]["page"] == "package/sbom.cdx.json", "so MLflow gets it"
 
 
 def test_neither_the_image_nor_a_receipt_holds_the_password_of_the_tracking_server(packaged, engine):
@@ -224,8 +224,8 @@ def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged,
     )
     again, _ = engine.images.build(path=str(tmp_path / "model"), rm=True, nocache=True, buildargs={"BASE_IMAGE": name})
     layers = again.attrs["RootFS"]["Layers"]
-    engine.images.remove(again.id, force=True, noprune=True)
-    engine.images.remove(below.id, force=True, noprune=True)
+    engine.images.remove(again.id)
+    engine.images.remove(below.id, force=True)
     assert layers == receipt["layers"]
 
 
