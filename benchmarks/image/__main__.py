@@ -11,6 +11,7 @@ import json
 import os
 import statistics
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def main() -> None:
         images: list[Image] = []
         try:
             images += (building.build(client, params, name) for name in names)
-            samples: dict[str, Samples] = {one.name: {"first_answer_s": [], "idle_mb": [], "peak_mb": []} for one in images}
+            samples: dict[str, Samples] = {one.name: defaultdict(list) for one in images}
             for number in range(rounds):
                 print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
                 for one in images:
