@@ -82,6 +82,10 @@ parity-bench: setup ## inject faults into exports and images, and count missed f
 serve-bench: setup ## a candidate's requests/s over HTTP, beside other servers, a constant on its stack and the candidate in process: [SHORT=1] [CANDIDATE=folder] [PEERS=MLServer,LitServe]
 	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(if $(PEERS),PEERS="$(PEERS)") $(BIN)/python -m benchmarks.serve
 
+image-bench: setup ## size, start and repackaging of the images of two candidates: [SHORT=1] [CANDIDATES='onnxruntime paddle']
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
+	@SHORT=$(SHORT) CANDIDATES="$(CANDIDATES)" $(BIN)/python -m benchmarks.image
+
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
@@ -112,4 +116,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,13 +14,13 @@ from paddleship.containers import building, image
 from paddleship.custody import candidates, chain, libraries, proofs, sources
 from paddleship.data import dataset
 from paddleship.errors import without_credentials
-from paddleship.image import distributions, python_version
+from paddleship.image import distributions, python_version, sbom
 from paddleship.lineage import derived, receipts, source
-from paddleship.lineage.release import Lineage
+from paddleship.lineage.release import Lineage, created
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
 from paddleship.shipped.computing.candidate import Candidate
-from paddleship.shipped.computing.files import read_json
+from paddleship.shipped.computing.files import read_json, write_text
 from paddleship.stage.frame import main
 
 
@@ -43,12 +42,13 @@ def package(params: Params) -> Report:
     python = begun.seals["verify"].versions["python"]
     python_version.require_proven("this machine", platform.python_version(), python)
     base_image = building.base_image(params, python)
-    labels = lineage.labels(base_image=base_image, created=datetime.now(UTC), source=source.origin())
+    labels = lineage.labels(base_image=base_image, created=created(), source=source.origin())
     name = building.name(params, candidate)
     with image.engine() as client:
         base, built = building.build(client, params, candidate, labels=labels, proven_with=begun.seals["verify"].versions)
         unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
         built.tag(unaccepted)
+        bill = image.read_file(client, built.id, sbom.IN_IMAGE)
     size = int(built.attrs["Size"])
     receipt = {
         "image": name,
@@ -69,8 +69,11 @@ def package(params: Params) -> Report:
         headline=f"{name}, {size / 1e6:.0f} MB",
         metrics={"image_bytes": size, "base_image_bytes": int(base.attrs["Size"]), "layers": len(receipt["layers"])},
         verdict=Verdict(checks=building.checks(size, params.package.max_image_bytes)),
-        facts={"image": name, "image_id": built.id, "base_is_stand_in": receipt["base_is_stand_in"]},
+        facts={"image": name, "image_id": built.id, "page": f"package/{sbom.FILE}", "base_is_stand_in": receipt["base_is_stand_in"]},
     )
+    folder = Path(params.paths.reports) / "package"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / sbom.FILE, bill)
     receipts.write(Path(params.paths.image), receipt)
     return report
 

@@ -46,7 +46,7 @@ from paddleship.reports import gate
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
-from paddleship.rollout import promotion_gate, rollout_steps
+from paddleship.rollout import promotion_gate, rollout_steps, signature_registry
 from paddleship.shipped.computing.answers.registration import Answering
 from paddleship.shipped.computing.candidate import Candidate, Program
 from paddleship.statistics import estimates
@@ -363,6 +363,10 @@ GATES = {
     ),
     "latency_against_champion": (lambda: raced(0.5), lambda: raced(1.0)),
     "pulled_image": (lambda: [rollout_steps.pulled_check(SHIPPED, "sha256:2")], lambda: [rollout_steps.pulled_check(SHIPPED, "sha256:1")]),
+    "image_signature": (
+        lambda: [signature_registry.judge(faults) for faults in ([], ["signed by another key"])],
+        lambda: [signature_registry.judge(["signed by another key", None])],
+    ),
     "recorded_answers": (
         lambda: [rollout_steps.recorded_check([], []), rollout_steps.recorded_check(["another answer"], [{}])],
         lambda: [rollout_steps.recorded_check([], [{}])],

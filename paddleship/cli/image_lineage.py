@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from paddleship.config import loading
 from paddleship.containers import image
 from paddleship.custody import sources
 from paddleship.errors import BadInput, PaddleshipError, without_credentials
+from paddleship.image import sbom
 from paddleship.lineage import source
 from paddleship.lineage.release import Lineage
 from paddleship.lineage.source import CODE, SOURCE_FOLDER
@@ -24,10 +26,30 @@ def trace(name: str) -> tuple[str, Lineage]:
     return what, lineage
 
 
-def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
+def bill(name: str) -> str:
+    """The bill of materials of an image or container. Raises BadInput if it has none, Unavailable."""
+    with closing(image.connect()) as client:
+        text = image.read_file(client, image.id_of(client, name), sbom.IN_IMAGE)
+    if not text:
+        raise BadInput(f"{name!r} has no bill of materials: it was built by an older paddleship; run `paddleship run --again package`")
+    return text
+
+
+def contents(name: str) -> str:
+    """What the bill of materials of an image or container counts, as text; an image of an older paddleship has none."""
+    try:
+        parts = json.loads(bill(name))["components"]
+    except BadInput:
+        return "not recorded: the image was built by an older paddleship"
+    kinds = {kind: sum(one.get("purl", "").startswith(f"pkg:{kind}/") for one in parts) for kind in ("pypi", "deb")}
+    return f"{kinds['pypi']} packages of Python, {kinds['deb']} of Debian ({sbom.IN_IMAGE}, or `paddleship trace {name} --sbom`)"
+
+
+def describe(what: str, lineage: Lineage, *, store: str | None = None, contents: str = "") -> str:
     """The lineage as text, with the commands that restore its source.
 
-    `store` is where this checkout's runs are: an image names a server, but no store in a folder of the machine that built it.
+    `contents` is what the image contains. `store` is where this checkout's runs are: an image names a server, but no store in a folder
+    of the machine that built it.
     """
     if lineage.mlflow_tracking_uri is None and store is not None:
         lineage = lineage.model_copy(update={"mlflow_tracking_uri": without_credentials(store)})
@@ -49,6 +71,7 @@ def describe(what: str, lineage: Lineage, *, store: str | None = None) -> str:
         f"{'' if lineage.benchmark_valid else ', not valid: the machine was not free'}",
         f"  measured on   {lineage.measured_on}",
         f"  MLflow run    {run}",
+        *([f"  contents      {contents}"] if contents else []),
         f"  Prefect run   {lineage.prefect_flow_run_id or 'none (made without a flow)'}",
         *compared(lineage),
         "",

@@ -22,7 +22,7 @@ def commands() -> None:
 
 for command in (
     *(pipeline.run, pipeline.ci, doctor.doctor, benchmarks.compare, benchmarks.compare_graph_modes, trace.trace, runs.runs),
-    *(sweep.sweep, promotion.promote, promotion.rollback, promotion.ledger, drift.drift),
+    *(sweep.sweep, promotion.sign, promotion.promote, promotion.rollback, promotion.ledger, drift.drift),
     *(servers.deliver, servers.ui, servers.deploy, servers.worker, servers.stop),
 ):
     commands.add_command(command)

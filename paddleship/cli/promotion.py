@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,29 @@ def _run(name: str, version: str | None, params: str | None, **more: str) -> int
     if not code:
         print(state.message)
     return code
+
+
+@click.command()
+@click.argument("version", default="challenger", metavar="[VERSION|ALIAS]")
+@click.option(
+    "--key", type=click.Path(path_type=Path), envvar="PADDLESHIP_SIGN_KEY", show_envvar=True, help="file with the private key, in PEM"
+)
+@options.OVERLAY
+def sign(version: str, key: Path | None, params: str | None) -> int:
+    """Push the image of a model version (default: challenger) to promote.registry, and sign it there.
+
+    PADDLESHIP_SIGN_PASSPHRASE is the passphrase of the key, if it has one.
+    """
+    if key is None:
+        raise BadInput("there is no key to sign with: pass --key FILE, or set PADDLESHIP_SIGN_KEY")
+    checkout, local = open_checkout()
+    from paddleship.rollout import signing
+    from paddleship.tracking.champion import Registry
+
+    settings = params_overlay.load(checkout, params_overlay.path_in(checkout, params))
+    registry = Registry(local.tracking_uri(), settings.name, artifact_root=local.artifact_root)
+    print(signing.sign(settings, registry, version, key, passphrase=os.environ.get("PADDLESHIP_SIGN_PASSPHRASE")))
+    return 0
 
 
 @click.command("ledger")

@@ -12,13 +12,19 @@ from paddleship.errors import BadInput
 
 @click.command()
 @click.argument("name", metavar="IMAGE|CONTAINER")
+@click.option("--sbom", "as_bill", is_flag=True, help="Print the image's bill of materials, in CycloneDX, instead.")
 @options.JSON
-def trace(name: str, as_json: bool) -> int:
-    """Show the commit, data and params that an image or container was made from."""
+def trace(name: str, as_bill: bool, as_json: bool) -> int:
+    """Show the commit, data and params that an image or container was made from, and what it contains."""
     from paddleship.cli import image_lineage
 
     what, lineage = image_lineage.trace(name)
-    print(lineage.model_dump_json(indent=1) if as_json else image_lineage.describe(what, lineage, store=_store_here()))
+    if as_bill:
+        print(image_lineage.bill(name), end="")
+    elif as_json:
+        print(lineage.model_dump_json(indent=1))
+    else:
+        print(image_lineage.describe(what, lineage, store=_store_here(), contents=image_lineage.contents(name)))
     return 0
 
 

@@ -11,10 +11,15 @@ from paddleship.config.params import Params
 from paddleship.containers import image
 from paddleship.custody import proofs
 from paddleship.errors import BadInput
-from paddleship.image import context, python_version
+from paddleship.image import context, distributions, python_version, sbom
+from paddleship.image.runtime_layers import RuntimeLayers
+from paddleship.lineage import release
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.settings import Settings
+
+_DEBIAN = "/var/lib/dpkg/status"
+_RUNTIMES = "paddleship/runtime"  # repository of the images that models with one runtime share
 
 
 def name(params: Params, candidate: Candidate) -> str:
@@ -28,23 +33,47 @@ def base_image(params: Params, python: str) -> str:
 
 
 def build(
-    client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str]
+    client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str], anew: bool = False
 ) -> tuple[Any, Any]:
-    """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with."""
+    """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with.
+
+    What models with one runtime share is built once, or again if `anew`. Raises CandidateError for a library of another version than in
+    `proven_with` or installed here.
+    """
+    wanted = base_image(params, proven_with["python"])
+    base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate)
+    distributions.require_proven(distributions.pinned(layers.pins), proven_with)
+    runtime = f"{_RUNTIMES}:{layers.key(base.id)[:12]}"
+    bill = "" if anew else image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
+    if not bill:
+        python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])
+        _build_runtime(client, layers, base, wanted).tag(runtime)
+        bill = image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
+    own = release.content_labels(licenses=sbom.licenses(bill), base_digest=image.digest(base))
+    with tempfile.TemporaryDirectory() as scratch:
+        lay_out(Path(scratch), params, candidate, bill=bill)
+        print(f"building the image on {wanted}")
+        return base, image.build(client, Path(scratch), base_image=runtime, labels={**labels, **own})
+
+
+def lay_out(target: Path, params: Params, candidate: Candidate, *, bill: str) -> None:
+    """Fill the build context of the image of the candidate, on the image of its runtime, whose bill of materials is `bill`."""
     rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
     settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded)
-    wanted = base_image(params, proven_with["python"])
-    base = image.require_base(client, wanted)
-    python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])
+    context.lay_out(target, Path(params.paths.candidates) / candidate.name, candidate, settings, bill=bill)
+
+
+def _build_runtime(client: Any, layers: RuntimeLayers, base: Any, name: str) -> Any:
     with tempfile.TemporaryDirectory() as scratch:
-        context.lay_out(Path(scratch), Path(params.paths.candidates) / candidate.name, candidate, settings, proven_with=proven_with)
-        return base, image.build(client, Path(scratch), base_image=wanted, labels=labels)
+        layers.lay_out(Path(scratch), debian=image.read_file(client, base.id, _DEBIAN))
+        print(f"building the layers of {layers.runtime.name} on {name}")
+        return image.build(client, Path(scratch), base_image=name, labels={})
 
 
 def require_same(client: Any, params: Params, candidate: Candidate, receipt: Mapping[str, Any], *, proven_with: Mapping[str, str]) -> None:
     """Build the image again, and raise BadInput unless that of the receipt is the same and not too large."""
     image.require_exists(client, receipt)
-    base, expected = build(client, params, candidate, labels=receipt["labels"], proven_with=proven_with)
+    base, expected = build(client, params, candidate, labels=receipt["labels"], proven_with=proven_with, anew=True)
     try:
         image.require_built(client, receipt, base=base, expected=expected)
     finally:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
 import signal
 import sys
+import tarfile
 import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -21,10 +24,12 @@ from urllib.parse import urlsplit
 
 from paddleship.custody.differing import show_both
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
+from paddleship.image import configuration
+from paddleship.image.configuration import OF_THE_BUILD
+from paddleship.lineage.release import CREATED
 from paddleship.system import processes
 
 _AGAIN = "build it again with `paddleship run --again package`"
-_OF_THE_BUILD = ("Hostname", "Domainname", "Image")  # the builder writes them, containers do not use them
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
 _OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
 _LONGEST_S = 6 * 3600  # of an acceptance
@@ -158,13 +163,69 @@ def python_version(client: Any, image: str) -> str:
     return str(answer)
 
 
-def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], quiet: bool = False) -> Any:
-    """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable."""
-    if not quiet:
-        print(f"building the image on {base_image}")
+def read_file(client: Any, image: str, path: str) -> str:
+    """The text of a file in an image; empty without such a file or image."""
+    import docker
+
+    if not exists(client, image):
+        return ""
+    container = client.containers.create(image, entrypoint=["-"], network_disabled=True, labels=_labels())
+    try:
+        content = b"".join(container.get_archive(path)[0])
+    except docker.errors.NotFound:
+        return ""
+    finally:
+        remove_container(container)
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        file = archive.extractfile(archive.next() or path)
+        return file.read().decode(errors="replace") if file else ""
+
+
+def digest(image: Any) -> str | None:
+    """The digest under which a registry has an image; None for one that no registry gave or got."""
+    return next((str(one).partition("@")[2] for one in image.attrs.get("RepoDigests") or []), None)
+
+
+def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str]) -> Any:
+    """Build the Dockerfile in `context`; the image has no tag. Raises PaddleshipError, Unavailable.
+
+    With the label of the time at which it was created, that is the time in the image, whose id then depends on its content alone.
+    """
+    if CREATED not in labels:
+        return _build(client, context, base_image=base_image, labels=labels)
+    built = _build(client, context, base_image=base_image, labels={}, cached=False)  # so that no other build uses what is removed below
+    made = _described(client, built, configuration.write(built.attrs, labels, created=datetime.fromisoformat(labels[CREATED])))
+    return _build(client, context, base_image=base_image, labels=labels) if made is None else made
+
+
+def _described(client: Any, built: Any, content: bytes) -> Any | None:
+    """The image with the layers of `built` and this configuration; `built` is removed, with what only it was built on.
+
+    None if the engine does not take a configuration without its layers, as with containerd's image store: then `built` stays.
+    """
+    import docker
+
+    identity = f"sha256:{configuration.digest(content)}"
+    try:
+        client.images.load(configuration.archive(content, len(built.attrs["RootFS"]["Layers"])))
+        made = client.images.get(identity)
+    except (docker.errors.APIError, docker.errors.ImageLoadError):
+        return None
+    if not built.tags and built.id != identity:
+        client.images.remove(built.id)
+    return made
+
+
+def _build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, str], cached: bool = True) -> Any:
     last = built = ""
     stream = client.api.build(
-        path=str(context), rm=True, pull=False, decode=True, buildargs={"BASE_IMAGE": base_image}, labels=dict(labels)
+        path=str(context),
+        rm=True,
+        pull=False,
+        decode=True,
+        nocache=not cached,
+        buildargs={"BASE_IMAGE": base_image},
+        labels=dict(labels),
     )
     for event in stream:
         if "error" in event:
@@ -182,7 +243,7 @@ def build(client: Any, context: Path, *, base_image: str, labels: Mapping[str, s
 
 def _configuration(built: Any) -> dict[str, Any]:
     """User, environment, entry point, labels and everything else that an image sets for its containers; unset values are left out."""
-    return {key: value for key, value in built.attrs["Config"].items() if value and key not in _OF_THE_BUILD}
+    return {key: value for key, value in built.attrs["Config"].items() if value and key not in OF_THE_BUILD}
 
 
 def require_exists(client: Any, receipt: Mapping[str, Any]) -> None:
@@ -277,6 +338,16 @@ def remove_network(network: Any) -> None:
 
 def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
     """The kind and name of `name` ("image …" or "container …"), and its image's labels. Raises BadInput."""
+    what, image = _named(client, name)
+    return what, dict(image.labels)
+
+
+def id_of(client: Any, name: str) -> str:
+    """The id of the image of that name, or of a container of that name. Raises BadInput."""
+    return str(_named(client, name)[1].id)
+
+
+def _named(client: Any, name: str) -> tuple[str, Any]:
     import docker
 
     if not _NAME.fullmatch(name):
@@ -284,12 +355,12 @@ def labels_of(client: Any, name: str) -> tuple[str, dict[str, str]]:
     try:
         container = client.containers.get(name)
         image = container.image
-        return f"container {container.name} of image {(image.tags or [image.id])[0]}", dict(image.labels)
+        return f"container {container.name} of image {(image.tags or [image.id])[0]}", image
     except docker.errors.NotFound:
         pass
     if (image := find(client, name)) is None:
         raise BadInput(f"{name!r} is neither a container nor an image of the engine: see `docker ps -a` and `docker images`")
-    return f"image {name if name in image.tags else (image.tags or [image.id])[0]}", dict(image.labels)
+    return f"image {name if name in image.tags else (image.tags or [image.id])[0]}", image
 
 
 @dataclass

@@ -12,9 +12,14 @@ from pathspec import PathSpec
 
 from paddleship.errors import CandidateError
 from paddleship.image import requirements
+from paddleship.image.shared_libraries import loaded_bytes
 from paddleship.shipped.computing.runtimes.registration import Registration
 
-_NOT_SERVED = ("**/tests", "**/*.pyi", "bin", "numpy/f2py")  # below the folder of packages; `**` matches any depth
+# Below the folder of packages: tests, types, and sources in C, which a program in Python does not read; `**` matches any depth.
+_NOT_SERVED = (
+    "**/tests", "**/*_tests.*.so", "**/*.pyi", "**/py.typed", "**/*.h", "**/*.cuh", "**/*.c", "**/*.pyx", "**/*.pxd", "**/*.a",
+    "bin", "numpy/f2py", "numpy/_core/_simd.*.so",
+)  # fmt: skip
 
 
 def not_served(runtime: Registration) -> tuple[str, ...]:
@@ -23,7 +28,7 @@ def not_served(runtime: Registration) -> tuple[str, ...]:
 
 
 def image_bytes(runtime: Registration, candidate: Path, further: Sequence[str] = ()) -> int | None:
-    """Bytes on top of the base image, without compiled Python; None if a pinned package is unknown or not installed here.
+    """Bytes on top of the base image, without the compiled standard library; None if a pinned package is unknown or not installed here.
 
     `further` are the pins of packages that the candidate needs besides those of its runtime.
     """
@@ -48,7 +53,10 @@ def _package_bytes(name: str, patterns: tuple[str, ...]) -> int:
 
 @cache  # candidates share packages with thousands of files
 def _sizes(name: str) -> dict[str, int]:
-    """The bytes of each file of an installed package, by its path below the folder of packages."""
+    """The bytes that an image has of each file of an installed package, by its path below the folder of packages.
+
+    A module counts twice, because its bytecode is about as large.
+    """
     files = [file for file in distribution(name).files or [] if not {"..", "__pycache__"} & set(file.parts)]
     paths = {file.as_posix(): Path(str(file.locate())) for file in files}
-    return {file: path.stat().st_size for file, path in paths.items() if path.is_file()}
+    return {file: loaded_bytes(path) * (2 if path.suffix == ".py" else 1) for file, path in paths.items() if path.is_file()}

@@ -24,6 +24,11 @@ def dockerfile() -> Path:
     return folder().parent / "serve.Dockerfile"
 
 
+def runtime_dockerfile() -> Path:
+    """The Dockerfile of the image that it is built on, which all models with one runtime share."""
+    return folder().parent / "runtime.Dockerfile"
+
+
 def of(runtime: Registration, pins_folder: Path | None = None) -> list[str]:
     """All pins of the runtime's image; `pins_folder` holds the files. Raises CandidateError."""
     return [*pins(file(runtime, pins_folder)), *runtime.pins]

@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from paddleship import __version__
+from paddleship.errors import BadInput
 
 PREFIX = "io.paddleship."
 DIGEST_LABEL = PREFIX + "candidate-digest"
 RUN_LABEL = PREFIX + "mlflow-run-id"
 _OCI = "org.opencontainers.image."
 CREATED, SOURCE = _OCI + "created", _OCI + "source"
+
+
+def content_labels(*, licenses: str, base_digest: str | None) -> dict[str, str]:
+    """The OCI labels that follow from what an image contains; without those that are unknown."""
+    known = {"licenses": licenses, "base.digest": base_digest}
+    return {_OCI + key: value for key, value in known.items() if value}
+
+
+def created() -> datetime:
+    """The date of an image that is built now: that of SOURCE_DATE_EPOCH, with which equal inputs give an equal image. Raises BadInput."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    if epoch is None:
+        return datetime.now(UTC)
+    try:
+        return datetime.fromtimestamp(int(epoch), UTC)
+    except (ValueError, OverflowError):
+        raise BadInput(f"SOURCE_DATE_EPOCH must be whole seconds since 1970 (got {epoch!r}): set it to a number, or unset it") from None
 
 
 class Lineage(BaseModel):

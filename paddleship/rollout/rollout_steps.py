@@ -18,11 +18,11 @@ from paddleship.acceptance.transports import server_at
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
 from paddleship.errors import GateFailed, Unavailable
-from paddleship.promotion import answers
+from paddleship.promotion import answers, signatures
 from paddleship.promotion.answers import Recording
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped, missing
 from paddleship.reports.verdict import Check
-from paddleship.rollout import docker_target, image_registry
+from paddleship.rollout import docker_target, image_registry, signature_registry
 from paddleship.rollout.docker_target import DockerTarget
 from paddleship.rollout.kubernetes_target import KubernetesTarget
 from paddleship.shipped.computing.candidate import Candidate
@@ -115,10 +115,11 @@ def push(rollout: Rollout) -> None:
 
 
 def verify(rollout: Rollout) -> None:
-    """Pull the image by its digest and check that its answers are as before. Raises GateFailed, Unavailable."""
+    """Pull the image by its digest, check its signature, and that its answers are as before. Raises GateFailed, Unavailable."""
     identity = _obtain(rollout)
     if not (check := pulled_check(rollout.shipped, identity)).passed:
         raise GateFailed(str(check))
+    _require_signature(rollout)
     if rollout.accept is not None:
         rollout.accept(identity)
     else:
@@ -229,6 +230,24 @@ def send(registry: Registry, ledger: Ledger) -> None:
     """Send MLflow the entries that it lacks, and the recorded answers of each image. Raises Unavailable."""
     for entry in missing(registry.entries(), ledger.own):
         registry.add(entry, answers.load(ledger.recordings, entry.shipped.candidate_digest) if entry.event == Event.SERVING else [])
+
+
+def _require_signature(rollout: Rollout) -> None:
+    """Check the signature of the image if the params name a key; a rollback does not wait for a registry that does not answer.
+
+    Raises BadInput, GateFailed, Unavailable.
+    """
+    if (file := rollout.params.promote.verify_key) is None:
+        return
+    key = signatures.public_key(Path(file))
+    try:
+        check = signature_registry.check(rollout.shipped.reference, key)
+    except Unavailable:
+        if rollout.decision.action == "rollback":
+            return
+        raise
+    if not check.passed:
+        raise GateFailed(str(check))
 
 
 def _obtain(rollout: Rollout) -> str:

@@ -77,11 +77,16 @@ class Registry:
         with reached(self._uri):
             return self._client.get_run(self._client.get_model_version(self._model, shipped.version).run_id)
 
+    def set_reference(self, shipped: Shipped) -> None:
+        """Record the image of this version in a registry."""
+        with reached(self._uri):
+            self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
+
     def set_champion(self, shipped: Shipped) -> None:
         """Set the alias `champion` to this version, and record its image in the registry."""
         with reached(self._uri):
             if shipped.reference:
-                self._client.set_model_version_tag(self._model, shipped.version, "reference", shipped.reference)
+                self.set_reference(shipped)
             self._client.set_registered_model_alias(self._model, CHAMPION, shipped.version)
 
     def entries(self) -> list[Entry]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from paddleship.custody import seals
-from paddleship.image import context
+from paddleship.image import context, sbom
+from paddleship.image.runtime_layers import RuntimeLayers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.settings import Settings
 
@@ -39,8 +39,10 @@ def test_eager_is_proven_measured_and_chosen_with_what_it_needs(won):
 def test_what_is_packaged_of_it_answers_with_nothing_else_at_hand(won, tmp_path, monkeypatch):
     monkeypatch.chdir(won)
     folder = won / "models/candidates/paddle-eager"
-    proven_with = seals.read(won / "models/parity", "verify").versions
-    context.lay_out(tmp_path, folder, Candidate.load(folder), Settings(), proven_with=proven_with)
+    candidate = Candidate.load(folder)
+    RuntimeLayers.of(candidate).lay_out(tmp_path)
+    bill = (tmp_path / "lib" / sbom.RUNTIME_IN_IMAGE[1:]).read_text()
+    context.lay_out(tmp_path, folder, candidate, Settings(), bill=bill)
     site, app, lib, model = (tmp_path / part / "opt/paddleship" / part for part in ("site", "app", "lib", "model"))
     bare = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1", "LD_LIBRARY_PATH": str(lib)}
     done = subprocess.run(

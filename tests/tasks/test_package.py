@@ -3,16 +3,19 @@
 import json
 import os
 import platform
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from paddleship.cli import image_lineage
-from paddleship.containers import image
-from paddleship.custody import seals
-from paddleship.image import context, python_version
+from paddleship.config import loading
+from paddleship.containers import building, image
+from paddleship.image import python_version, requirements, sbom
+from paddleship.image.runtime_layers import RuntimeLayers
 from paddleship.shipped.computing.candidate import Candidate
-from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.computing.runtimes import registry
 from tests import canaries
 from tests.tasks.sealing import measured_again, sealed_again
 
@@ -70,15 +73,34 @@ def test_the_size_that_the_choice_was_made_by_is_that_of_the_image(packaged):
     assert expected == pytest.approx(receipt["size_bytes"] - base, rel=0.15)
 
 
-def test_two_builds_give_identical_layers_and_an_image_without_a_name_that_anybody_asks_for(packaged, copy_of, stage, engine):
-    checkout, receipt = packaged
-    again = copy_of(checkout)
-    assert stage(again, "package").returncode == 0
-    second = json.loads((again / "image.json").read_text())
-    assert second["layers"] == receipt["layers"]
-    tags = engine.images.get(second["image_id"]).tags
-    assert second["unaccepted"] in tags
-    assert second["image"] not in tags
+def test_builds_of_one_date_in_two_checkouts_give_one_image_without_the_name_of_the_model(packaged, copy_of, stage, engine, tmp_path):
+    checkouts = [copy_of(packaged[0]), tmp_path / "elsewhere/of-another-length"]
+    shutil.copytree(checkouts[0], checkouts[1], symlinks=True)
+    receipts = []
+    for checkout in checkouts:
+        done = stage(checkout, "package", SOURCE_DATE_EPOCH="1700000000")
+        assert done.returncode == 0, done.stderr
+        receipts.append(json.loads((checkout / "image.json").read_text()))
+    first, second = receipts
+    assert second["layers"] == first["layers"] == packaged[1]["layers"]
+    assert second["image_id"] == first["image_id"] != packaged[1]["image_id"]
+    found = engine.images.get(second["image_id"])
+    assert found.attrs["Created"] == "2023-11-14T22:13:20Z"
+    assert second["unaccepted"] in found.tags
+    assert second["image"] not in found.tags
+
+
+def test_a_date_that_is_none_is_refused(packaged, copy_of, stage):
+    line = failure(stage(copy_of(packaged[0]), "package", SOURCE_DATE_EPOCH="yesterday"), 2)
+    assert "SOURCE_DATE_EPOCH must be whole seconds since 1970 (got 'yesterday')" in line
+
+
+def test_what_models_with_one_runtime_share_is_built_once(packaged, copy_of, stage):
+    checkout = copy_of(packaged[0])
+    offline = {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(checkout / "empty")}
+    done = stage(checkout, "package", **offline)
+    assert done.returncode == 0, done.stderr
+    assert "installing" not in done.stdout
 
 
 def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engine):
@@ -91,10 +113,23 @@ def test_the_labels_lead_back_to_everything_the_image_was_made_of(packaged, engi
     assert lineage.prefect_flow_run_id == "flow-1"
     labels = engine.images.get(receipt["image_id"]).labels
     assert labels["org.opencontainers.image.revision"] == lineage.git_commit
+    assert "MIT" in labels["org.opencontainers.image.licenses"]
     assert labels["org.opencontainers.image.base.name"] == python_version.base_image(platform.python_version())
-    text = image_lineage.describe(what, lineage)
+    text = image_lineage.describe(what, lineage, contents=image_lineage.contents(receipt["image_id"]))
     assert lineage.data_sha256 in text
+    assert re.search(r"contents      \d+ packages of Python, \d+ of Debian \(/opt/paddleship/model/sbom.cdx.json", text)
     assert "noise ratio" in text
+
+
+def test_the_bill_of_materials_is_in_the_image_and_in_the_report(packaged):
+    checkout, receipt = packaged
+    bill = image_lineage.bill(receipt["image_id"])
+    assert bill == (checkout / "reports/package/sbom.cdx.json").read_text()
+    parts = {part["name"]: part for part in json.loads(bill)["components"]}
+    pins = requirements.of(registry.of("onnxruntime"))
+    assert {pin.partition("==")[0] for pin in pins} <= {part.get("name") for part in parts.values()}
+    assert parts["linear/onnxruntime"]["hashes"][0]["content"] == receipt["lineage"]["candidate_digest"]
+    assert json.loads((checkout / "reports/package.json").read_text())["facts"]["page"] == "package/sbom.cdx.json", "so MLflow gets it"
 
 
 def test_neither_the_image_nor_a_receipt_holds_the_password_of_the_tracking_server(packaged, engine):
@@ -159,9 +194,10 @@ def test_a_base_image_without_python_is_refused(packaged, copy_of, stage, engine
 
 def test_packages_that_cannot_be_installed_are_told(packaged, copy_of, stage):
     checkout = copy_of(packaged[0])
-    with (checkout / "docker/requirements/onnxruntime.txt").open("a") as pins:
-        pins.write("idna==0.0.0\n")
-    assert "docker/requirements/onnxruntime.txt cannot be installed" in failure(stage(checkout, "package"), 4)
+    with (checkout / "docker/runtime.Dockerfile").open("a") as dockerfile:
+        dockerfile.write("# other layers than those that the engine has\n")
+    offline = {"UV_OFFLINE": "1", "UV_CACHE_DIR": str(checkout / "empty")}
+    assert "docker/requirements/onnxruntime.txt cannot be installed" in failure(stage(checkout, "package", **offline), 4)
 
 
 def test_an_image_with_another_version_of_a_library_than_was_proven_is_refused(packaged, copy_of, stage):
@@ -174,23 +210,45 @@ def test_an_image_with_another_version_of_a_library_than_was_proven_is_refused(p
     assert "the image would have onnxruntime 1.30.0, but verify ran with 1.31.1" in line
 
 
+@pytest.mark.long  # accept lays out all layers again; what the engine's cache adds to that is its own affair
 def test_a_build_without_the_cache_of_the_engine_gives_the_same_layers(packaged, engine, monkeypatch, tmp_path):
     checkout, receipt = packaged
     monkeypatch.chdir(checkout)
     folder = Path("models/candidates") / receipt["lineage"]["candidate"]
-    context.lay_out(
-        tmp_path,
-        folder,
-        Candidate.load(folder),
-        Settings(batching=True, padding=False),
-        proven_with=seals.read(Path("models/parity"), "verify").versions,
+    candidate, name = Candidate.load(folder), f"paddleship-test/runtime:{os.getpid()}"
+    debian, bill = (image.read_file(engine, receipt["image_id"], path) for path in ("/var/lib/dpkg/status", sbom.RUNTIME_IN_IMAGE))
+    RuntimeLayers.of(candidate).lay_out(tmp_path / "runtime", debian=debian)
+    building.lay_out(tmp_path / "model", loading.load(Path("params.yaml")), candidate, bill=bill)
+    below, _ = engine.images.build(
+        path=str(tmp_path / "runtime"), rm=True, nocache=True, buildargs={"BASE_IMAGE": receipt["base_image"]}, tag=name
     )
-    again, _ = engine.images.build(
-        path=str(tmp_path), rm=True, nocache=True, buildargs={"BASE_IMAGE": receipt["base_image"]}, labels={"again": str(os.getpid())}
-    )
+    again, _ = engine.images.build(path=str(tmp_path / "model"), rm=True, nocache=True, buildargs={"BASE_IMAGE": name})
     layers = again.attrs["RootFS"]["Layers"]
-    engine.images.remove(again.id, force=True, noprune=True)
+    engine.images.remove(again.id)
+    engine.images.remove(below.id, force=True)
     assert layers == receipt["layers"]
+
+
+@pytest.mark.slow
+@pytest.mark.long  # that an image with another layer is refused is in test_accept
+def test_a_replaced_image_of_the_runtime_is_found_by_accept_and_replaced(packaged, copy_of, stage, engine, tmp_path):
+    base, context = f"paddleship-test/base:{os.getpid()}", tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(f"FROM {packaged[1]['base_image']}\nLABEL test={os.getpid()}\n")
+    engine.images.build(path=str(context), tag=base)
+    checkout = copy_of(packaged[0], package={"base_image": base})
+    assert stage(checkout, "package").returncode == 0
+    folder = checkout / "models/candidates" / packaged[1]["lineage"]["candidate"]
+    runtime = f"paddleship/runtime:{RuntimeLayers.of(Candidate.load(folder)).key(engine.images.get(base).id)[:12]}"
+    good = engine.images.get(runtime)
+    (context / "Dockerfile").write_text(f'FROM {runtime}\nUSER 0\nRUN ["python", "-c", "open(\'/opt/paddleship/site/x.py\', \'w\')"]\n')
+    engine.images.build(path=str(context), tag=runtime)
+    assert stage(checkout, "package").returncode == 0
+    line = failure(stage(checkout, "accept"), 2)
+    assert "but package would build" in line
+    assert engine.images.get(runtime).attrs["RootFS"] == good.attrs["RootFS"]
+    for tag in (runtime, base):
+        engine.images.remove(tag, force=True)
 
 
 @pytest.mark.parametrize(

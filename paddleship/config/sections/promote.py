@@ -64,6 +64,10 @@ class Promote(Section):
     registry: (
         Annotated[str, written_as(r"[a-z0-9.-]+(:\d+)?(/[a-z0-9._-]+)*", "HOST[:PORT][/PATH] in lower case, without https://")] | None
     ) = Field(None, description="HOST[:PORT][/PATH] that images are pushed to; null: they stay in this engine")
+    verify_key: Annotated[str, Field(min_length=1)] | None = Field(
+        None,
+        description="file with the public key, in PEM, that must have signed the image (`paddleship sign`); null: it need not be signed",
+    )
     target: Target | None = Field(None, description="where the champion runs; null: promotion ends with the registry and the alias")
     ledger: str = Field(".paddleship/ledger.jsonl", description="file that records what was promoted when and why, and is only appended to")
 
@@ -71,4 +75,10 @@ class Promote(Section):
     def _registry_for_a_cluster(self) -> Promote:
         if self.target is not None and self.target.kind == "kubernetes" and self.registry is None:
             raise whole("registry must name one for the target kubernetes (got null): nodes pull the image from it")
+        return self
+
+    @model_validator(mode="after")
+    def _registry_for_signatures(self) -> Promote:
+        if self.verify_key is not None and self.registry is None:
+            raise whole("registry must name one for verify_key (got null): it holds the signatures")
         return self

@@ -82,5 +82,10 @@ RUNTIME = Registration(
     weights="paddleship.weights.onnx_files:read",
     any_thread=True,
     logs_passes=True,
-    not_served=("onnxruntime/tools", "onnxruntime/transformers", "onnxruntime/quantization"),
+    not_served=(
+        "onnxruntime/tools",
+        "onnxruntime/transformers",
+        "onnxruntime/quantization",
+        "onnxruntime/capi/libonnxruntime.so*",  # for programs in C; the module for Python contains all of it
+    ),
 )

@@ -92,6 +92,6 @@ RUNTIME = Registration(
     candidates={"paddle-eager": Kind()},
     requirements="paddle-eager.txt",
     weights="paddleship.weights.checkpoint_files:read",
-    not_served=paddle_inference.RUNTIME.not_served,
+    not_served=paddle_inference.NOT_SERVED,
     system_libraries=paddle_inference.RUNTIME.system_libraries,
 )

@@ -1,8 +1,14 @@
-"""Paddle Inference: the exported program in Paddle's own predictor."""
+"""Paddle Inference: the exported program in Paddle's own predictor.
+
+It uses Paddle's extension module only. An image has that module and its libraries without the Python of Paddle, so `paddle` and
+`paddle.base` are namespace packages there, and a start imports nothing else of Paddle.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +33,16 @@ class PaddleInference:
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         for name, handle in self._inputs.items():
-            handle.copy_from_cpu(np.ascontiguousarray(inputs[name]))
+            handle._copy_from_cpu_bind(np.ascontiguousarray(inputs[name]))
         self._predictor.run()
         return named_outputs(self._candidate, [handle.copy_to_cpu() for handle in self._outputs], inputs)
 
 
 def load(folder: Path, candidate: Candidate) -> PaddleInference:
-    import paddle
-    from paddle import inference
-
-    paddle.disable_signal_handler()  # Paddle hooks SIGTERM, which stops the server
+    core = _core()
+    core.disable_signal_handler()  # Paddle hooks SIGTERM, which stops the server
     parameters = folder / "model.pdiparams"
-    config = inference.Config(str(folder / "model.json"), str(parameters) if parameters.exists() else "")
+    config = core.AnalysisConfig(str(folder / "model.json"), str(parameters) if parameters.exists() else "")
     if not candidate.options.get("log_passes"):
         config.disable_glog_info()
     config.set_cpu_math_library_num_threads(candidate.threads)
@@ -53,29 +57,35 @@ def load(folder: Path, candidate: Candidate) -> PaddleInference:
     if "optimization_level" in candidate.options:
         config.set_optimization_level(candidate.options["optimization_level"])
     if candidate.options.get("gpu"):
-        _use_gpu(config, candidate)
+        _use_gpu(core, config, candidate)
     if candidate.options.get("memory_optim"):
         config.enable_new_ir(True)  # without these two, enable_memory_optim raises if oneDNN is off
         config.enable_new_executor(True)
         config.enable_memory_optim()
-    return PaddleInference(inference.create_predictor(config), candidate)
+    return PaddleInference(core.create_predictor(config), candidate)
 
 
-def _use_gpu(config: Any, candidate: Candidate) -> None:
+def _core() -> Any:
+    """Paddle's extension module, set up as Paddle's own Python does it, where that is not imported."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    libpaddle: Any = import_module("paddle.base.libpaddle")
+    libpaddle._set_paddle_lib_path(str(Path(libpaddle.__file__).parents[1] / "libs"))
+    return libpaddle
+
+
+def _use_gpu(core: Any, config: Any, candidate: Candidate) -> None:
     """Use the first GPU, with TensorRT in half precision if the candidate asks for it. Not tested on a GPU. Raises CandidateError."""
-    import paddle
-    from paddle import inference
-
-    if not paddle.is_compiled_with_cuda():
+    if not core.is_compiled_with_cuda():
         raise CandidateError("this Paddle is built for CPUs: install paddlepaddle-gpu from Paddle's own package index (extra `gpu`)")
-    if not paddle.device.cuda.device_count():
+    if not core.get_cuda_device_count():
         raise CandidateError("Paddle finds no GPU on this machine")
-    half = inference.PrecisionType.Half
+    half = core.AnalysisConfig.Precision.Half
     config.enable_use_gpu(_GPU_POOL_MB, 0)
     if candidate.options.get("tensorrt"):
         config.enable_tensorrt_engine(1 << 30, _TENSORRT_BATCH, 3, half, False, False)
 
 
+NOT_SERVED = ("paddle/include", "paddle/libs/libopenvino_intel_cpu_plugin.so")
 _ZEROS = "no kernel of Paddle on a CPU is faster for weights that are zero: name it to try it"
 RUNTIME = Registration(
     name="paddle",
@@ -94,6 +104,6 @@ RUNTIME = Registration(
     settings={"memory_optim": [False, True]},
     weights="paddleship.weights.paddle_files:read",
     logs_passes=True,
-    not_served=("paddle/include", "paddle/libs/libopenvino_intel_cpu_plugin.so"),
+    not_served=(*NOT_SERVED, "paddle/**/*.py", "paddle/**/*.json"),
     system_libraries=("libgomp.so.1",),  # the wheel needs it, and slim images do not have it
 )
