@@ -23,6 +23,13 @@ def datatype(array: np.ndarray[Any, Any]) -> str:
     return str(np_to_triton_dtype(array.dtype))
 
 
+def as_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with the bytes of an output as the text that they are."""
+    if array.dtype.kind != "O":
+        return array
+    return np.array([value.decode() if isinstance(value, bytes) else value for value in array.ravel()], dtype=object).reshape(array.shape)
+
+
 def in_json(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The array with bytes as base64, which JSON can hold."""
     if array.dtype.kind != "O":

@@ -22,7 +22,8 @@ from paddleship.errors import RequestError
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import statuses
+from paddleship.shipped.serving.transports.http import repository, statuses
+from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
@@ -57,7 +58,7 @@ class Endpoints:
         self._service.close()
 
     async def server(self, _request: Request) -> Response:
-        return _json({"name": "paddleship", "version": __version__, "extensions": []})
+        return _json({"name": "paddleship", "version": __version__, "extensions": ["binary_tensor_data"]})
 
     async def live(self, _request: Request) -> Response:
         return _json({"live": True})
@@ -75,6 +76,12 @@ class Endpoints:
         model = self._named(request).model
         return _json({"name": model.candidate.model, "ready": model.answers}, 200 if model.answers else 503)
 
+    async def index(self, request: Request) -> Response:
+        """The one model of the server; none where only ready ones are asked for, and it is not."""
+        served, only_ready = self._service.loaded(), await repository.only_ready(request)
+        ready = self._service.state is State.READY
+        return _json([] if only_ready and not ready else [repository.entry(served, ready=ready)])
+
     async def infer(self, scope: Scope, receive: Receive, send: Send, name: str, version: str | None) -> None:
         """Answer an inference request for a model, or say why there is no answer."""
         try:
@@ -87,15 +94,22 @@ class Endpoints:
             log.exception("a request failed")
             await (await _defect(Request(scope), failure))(scope, receive, send)
         else:
-            if not scope.get(ANSWER, _not)(answer):
-                await Response(answer, media_type=_JSON)(scope, receive, send)
+            if not scope.get(ANSWER, _not)(*answer):
+                response = Response(answer[0])
+                response.raw_headers += answer[1]
+                await response(scope, receive, send)
 
-    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
-        """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
+    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> tuple[bytes, Headers]:
+        """The answer to an inference request, and its headers.
+
+        Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it.
+        """
         body = Body(dict(scope["headers"]), model.limits, self._service.budget)
         try:
             await body.receive(receive)
-            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop()))
+            request = HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop())
+            content = await self._ask(request)
+            return await encoded(content, request.json_bytes, body.coding)
         except Gone:
             raise ClientDisconnect from None
         finally:
@@ -154,6 +168,7 @@ def _not(*_: object) -> bool:
 
 def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
+    routes.append(Route("/v2/repository/index", endpoints.index, methods=["POST"]))
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}

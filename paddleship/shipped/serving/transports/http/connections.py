@@ -24,8 +24,8 @@ _PROBE_S = 0.1  # a request of a half-closed connection that is answered within 
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
-ANSWER = "paddleship.answer"  # in the scope of a request: sends JSON with status 200 in one write, or returns False
-_CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
+ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and headers with status 200 in one write, or returns False
+_CLOSE = (b"connection", b"close")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
@@ -139,11 +139,11 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
 
-    def _answer(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+    def _answer(self, cycle: RequestResponseCycle, body: bytes, own: Iterable[tuple[bytes, bytes]]) -> bool:
         """Send the whole answer to a request in one write, where uvicorn has two. False, and nothing is sent, if the client is too slow."""
         if cycle.flow.write_paused or cycle.response_started or cycle.disconnected:
             return False
-        headers = [*cycle.default_headers, (b"content-length", b"%d" % len(body)), _JSON]
+        headers = [*cycle.default_headers, (b"content-length", b"%d" % len(body)), *own]
         if _CLOSE in headers:
             cycle.keep_alive = False
         elif not cycle.keep_alive:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.outputs import Wanted
 
 _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
@@ -21,25 +22,27 @@ class HttpRequest:
         self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
         self._reader = threading.get_ident()
         self._id: str | None = None
-        self._wanted: Sequence[str] = ()
+        self._wanted = Wanted()
+        self.json_bytes: int | None = None  # of an answer with binary tensors
         self.answer: asyncio.Future[bytes] = loop.create_future()
 
     @property
     def size(self) -> int:
-        return len(self._body.content)
+        return self._body.size
 
     def decode(self) -> Columns:
         """The columns of the body, JSON or the value of the one column of the model. Raises RequestError."""
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
-        columns = self._model.columns(request)
+        columns = self._model.columns(request, self._body.binary)
         self._id, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
     def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
-        """The answer in JSON. Raises ServingError."""
-        return self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
+        """The answer in the form that the request asks for. Raises ServingError."""
+        content, self.json_bytes = self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
+        return content
 
     def deliver(self, outcome: bytes | BaseException) -> None:
         """Give the answer to the event loop; a large one is waited for, so that no more of them are made than can be sent."""
