@@ -37,7 +37,7 @@ class BinaryTensor(NamedTuple):
         sizes = datatypes.check_sizes(self.name, self.shape)
         if self.datatype == "BYTES":
             values = self._values(datatypes.check_values(self.name, sizes))
-            return values if self.is_file else [self._text(row, value) for row, value in enumerate(values)]
+            return values if self.is_file else texts(self.name, values)
         return self._numbers(sizes, np.dtype(DTYPES[str(self.datatype)]))
 
     def _numbers(self, sizes: list[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
@@ -69,11 +69,15 @@ class BinaryTensor(NamedTuple):
             raise RequestError(f"tensor {self.name!r} has {end - start} bytes after its {count} values: make data and shape agree")
         return values
 
-    def _text(self, row: int, value: bytes) -> str:
-        try:
-            return value.decode()
-        except UnicodeDecodeError as error:
-            raise RequestError(f"value {row} of tensor {self.name!r} is not UTF-8 ({error.reason} at {error.start}): send text") from None
+
+def texts(name: object, values: Sequence[bytes]) -> list[str]:
+    """The texts of a tensor from their bytes. Raises RequestError."""
+    made = list[str]()
+    try:
+        made.extend(map(bytes.decode, values))
+    except UnicodeDecodeError as error:
+        raise RequestError(f"value {len(made)} of tensor {name!r} is not UTF-8 ({error.reason} at {error.start}): send text") from None
+    return made
 
 
 def encode(values: np.ndarray[Any, Any] | Sequence[str]) -> bytes:

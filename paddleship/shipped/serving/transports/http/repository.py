@@ -1,22 +1,14 @@
-"""The index of the model repository, which holds the one model of the server."""
+"""Requests for the index of the model repository."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import orjson
 from starlette.requests import Request
 
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.errors import Kind, ServingError
-from paddleship.shipped.serving.model import ServedModel
 
 _MOST_BYTES = 4096  # of a request for the index
-
-
-def entry(model: ServedModel, *, ready: bool) -> dict[str, Any]:
-    reason = "" if ready else "the model does not answer a known batch as before"
-    return {"name": model.candidate.model, "version": model.version, "state": "READY" if ready else "UNAVAILABLE", "reason": reason}
 
 
 async def only_ready(request: Request) -> bool:
