@@ -28,7 +28,8 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, settings: Setting
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
-    _install(runtime.registration, user_packages.pins(candidate), root / "site")
+    further = requirements.pins_of_transports(settings.also)
+    _install(runtime.registration, [*further, *user_packages.pins(candidate)], root / "site")
     distributions.require_proven(distributions.of(root / "site"), proven_with)
     (root / "lib").mkdir()
     for name in runtime.registration.system_libraries:

@@ -15,7 +15,7 @@ from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.transports.grpc import tensors, wire
-from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
+from paddleship.shipped.serving.transports.grpc.limits import UNCHECKED_BYTES, MessageLimits
 from paddleship.shipped.serving.transports.grpc.messages import ModelInferRequest, ModelInferResponse
 
 
@@ -37,7 +37,7 @@ class InferRequest(PendingAnswer):
 
     def decode(self) -> Columns:
         """The columns of the message. Raises RequestError, and ServingError for another model."""
-        if len(self._content) > self._limits.unchecked_bytes:
+        if len(self._content) > UNCHECKED_BYTES:
             wire.check(self._content, self._limits)
         try:
             message = ModelInferRequest.FromString(self._content)

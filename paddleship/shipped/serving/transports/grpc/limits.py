@@ -10,7 +10,7 @@ from paddleship.shipped.serving.model import ServedModel
 _VALUE_BYTES = 10  # of the longest number that is no raw content
 _CHARACTER_BYTES = 4
 _SPARE_TEXT_BYTES = 16 * 2**10  # of each row, for text that is cut
-_ENVELOPE_BYTES = 64 * 2**10
+UNCHECKED_BYTES = 64 * 2**10  # for names, ids, parameters; a message of this size is cheap to decode whatever it holds
 _FIELDS = 1024  # of a message, besides values of BYTES
 _READERS_SHARE, _FEWEST_READERS, _MOST_READERS = 4, 2, 256
 MAX_STREAMS, MAX_REQUESTS = 128, 512  # of a connection, and of all
@@ -23,15 +23,15 @@ WAIT_S, WRITE_S = 10, 30
 class MessageLimits:
     """The largest message, the fields that it may have, and what its packed numbers may take once they are decoded.
 
-    Messages larger than `unchecked_bytes` are checked before they are decoded. At most `readers` messages are read at a time, each within
-    `read_s`.
+    Larger messages than UNCHECKED_BYTES are checked before they are decoded. At most `readers` messages of requests and `other_readers`
+    of each other method are read at a time, each within `read_s`.
     """
 
     max_bytes: int
     max_fields: int
     max_decoded_bytes: int
     readers: int
-    unchecked_bytes: int = _ENVELOPE_BYTES
+    other_readers: int = 2
 
     @property
     def read_s(self) -> float:
@@ -43,7 +43,7 @@ def of_messages(model: ServedModel) -> MessageLimits:
     rows, most = model.limits.max_batch, in_flight_bytes(model.limits.memory_bytes)
     texts, files = ([spec for spec in model.requests if spec.dtype == dtype] for dtype in ("str", "bytes"))
     numbers = [spec for spec in model.requests if spec not in (*texts, *files)]
-    room = rows * _VALUE_BYTES * row_values(numbers, model.candidate.dimensions) + rows * (model.largest_bytes or 0) + _ENVELOPE_BYTES
+    room = rows * _VALUE_BYTES * row_values(numbers, model.candidate.dimensions) + rows * (model.largest_bytes or 0) + UNCHECKED_BYTES
     room += rows * (_CHARACTER_BYTES * (model.longest_text or 0) + _SPARE_TEXT_BYTES * len(texts))
     largest = int(min(room, most / 2))
     readers = min(max(most // _READERS_SHARE // largest, _FEWEST_READERS), _MOST_READERS)

@@ -30,16 +30,15 @@ class Servicer:
 
     def __init__(self, service: Service, limits: MessageLimits) -> None:
         self._service, self._limits, self._asking = service, limits, Asking(service)
-        self._readers = asyncio.Semaphore(limits.readers)
 
     def handler(self) -> Any:
         """All methods. Streams, for gRPC, so that the servicer reads and writes each message when there is room; no client sees that."""
         simple = (self.server_live, self.server_ready, self.server_metadata, self.model_ready, self.model_metadata, self.repository_index)
-        answers: dict[str, _Answer] = {"ModelInfer": self.infer}
+        served, others = {"ModelInfer": self._serving(self.infer, self._limits.readers)}, self._limits.other_readers
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
-            answers[name] = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
-        handlers = {name: grpc.stream_stream_rpc_method_handler(self._serving(answer)) for name, answer in answers.items()}
+            served[name] = self._serving(_decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method), others)
+        handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     async def server_live(self, _request: Any) -> dict[str, Any]:
@@ -72,10 +71,13 @@ class Servicer:
         self._asking.ask(request)
         return await request.answer
 
-    def _serving(self, answer: _Answer) -> Callable[[Any, Any], Awaitable[None]]:
+    def _serving(self, answer: _Answer, readers: int) -> Callable[[Any, Any], Awaitable[None]]:
+        """The handler of a method, which reads so many messages at a time."""
+        free = asyncio.Semaphore(readers)
+
         async def serve(_messages: Any, context: Any) -> None:
             try:
-                await self._serve(context, answer)
+                await self._serve(context, answer, free)
             except Exception as failure:
                 if kind_of(failure) is Kind.DEFECT:
                     log.exception("a request failed")
@@ -83,20 +85,20 @@ class Servicer:
 
         return serve
 
-    async def _serve(self, context: Any, answer: _Answer) -> None:
+    async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
-        content = await self._read(context)
+        content = await self._read(context, free)
         self._service.budget.take(len(content))
         try:
             await self._write(context, await answer(content))
         finally:
             self._service.budget.give_back(len(content))
 
-    async def _read(self, context: Any) -> bytes:
+    async def _read(self, context: Any, free: asyncio.Semaphore) -> bytes:
         """The one message of a request. Raises ServingError and RequestError."""
         try:
             async with asyncio.timeout(limits.WAIT_S):
-                await self._readers.acquire()
+                await free.acquire()
         except TimeoutError:
             raise ServingError(Kind.BUSY, "other clients send large requests: try again later") from None
         try:
@@ -105,7 +107,7 @@ class Servicer:
         except TimeoutError:
             raise RequestError(f"the message was not complete after {self._limits.read_s:.0f} s: send it at once") from None
         finally:
-            self._readers.release()
+            free.release()
         if not isinstance(content, bytes):  # the end of the stream
             raise RequestError("the request has no message: send one")
         return content
@@ -121,9 +123,11 @@ class Servicer:
 
 
 def _decoded(request: Any, response: Any, method: Callable[[Any], Awaitable[dict[str, Any]]]) -> _Answer:
-    """A method of fields as one of bytes."""
+    """A method of small messages as one of bytes."""
 
     async def answer(content: bytes) -> bytes:
+        if len(content) > limits.UNCHECKED_BYTES:
+            raise ServingError(Kind.TOO_LARGE, f"the message is larger than {limits.UNCHECKED_BYTES} bytes: send what the method needs")
         try:
             message = request.FromString(content)
         except DecodeError:
