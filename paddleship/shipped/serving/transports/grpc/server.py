@@ -37,6 +37,7 @@ class _Listener:
         self._loop, self._lock = asyncio.get_running_loop(), threading.Lock()
         self._begun: Future[None] | None = None
         self._server: Any = None
+        self._watch: asyncio.Task[None] | None = None
         self._ended = False
 
     def begin(self, model: ServedModel) -> None:
@@ -54,16 +55,20 @@ class _Listener:
             self._begun.cancel()
         if self._server is not None:
             await self._server.stop(_GRACE_S)
+        if self._watch is not None:
+            self._watch.cancel()
 
     async def _start(self, model: ServedModel) -> None:
         allowed = limits.of_messages(model)
         self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
-        self._server.add_generic_rpc_handlers((Servicer(self._service, allowed).handler(),))
+        servicer = Servicer(self._service, allowed)
+        self._server.add_generic_rpc_handlers((servicer.handler(),))
         try:
             self._server.add_insecure_port(f"{self._host}:{self._port}")
         except RuntimeError:
             raise Unavailable(f"port {self._port} on {self._host} is unavailable: choose another with --also grpc:PORT") from None
         await self._server.start()
+        self._watch = asyncio.create_task(servicer.deadlines.watch())
 
 
 def _options(allowed: limits.MessageLimits) -> list[tuple[str, int]]:

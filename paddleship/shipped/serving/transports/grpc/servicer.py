@@ -16,6 +16,7 @@ from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports.grpc import limits, statuses, tensors
+from paddleship.shipped.serving.transports.grpc.deadlines import Deadlines
 from paddleship.shipped.serving.transports.grpc.infer_request import InferRequest
 from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
 from paddleship.shipped.serving.transports.grpc.messages import CLASSES, SERVICE
@@ -30,6 +31,7 @@ class Servicer:
 
     def __init__(self, service: Service, limits: MessageLimits) -> None:
         self._service, self._limits, self._asking = service, limits, Asking(service)
+        self.deadlines = Deadlines()
 
     def handler(self) -> Any:
         """All methods. Streams, for gRPC, so that the servicer reads and writes each message when there is room; no client sees that."""
@@ -97,12 +99,12 @@ class Servicer:
     async def _read(self, context: Any, free: asyncio.Semaphore) -> bytes:
         """The one message of a request. Raises ServingError and RequestError."""
         try:
-            async with asyncio.timeout(limits.WAIT_S):
+            with self.deadlines.within(limits.WAIT_S):
                 await free.acquire()
         except TimeoutError:
             raise ServingError(Kind.BUSY, "other clients send large requests: try again later") from None
         try:
-            async with asyncio.timeout(self._limits.read_s):
+            with self.deadlines.within(self._limits.read_s):
                 content = await context.read()
         except TimeoutError:
             raise RequestError(f"the message was not complete after {self._limits.read_s:.0f} s: send it at once") from None
@@ -116,7 +118,7 @@ class Servicer:
         """Send an answer, which counts against the budget until the client has taken it."""
         self._service.budget.hold(len(content))
         try:
-            async with asyncio.timeout(limits.WRITE_S):
+            with self.deadlines.within(limits.WRITE_S):
                 await context.write(content)
         finally:
             self._service.budget.give_back(len(content))

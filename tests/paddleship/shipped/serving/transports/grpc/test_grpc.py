@@ -17,6 +17,7 @@ from tritonclient import grpc as triton
 from tritonclient.grpc import aio, service_pb2
 from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
+from paddleship.acceptance.transports.grpc import malformed
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.transports.grpc import limits, messages, statuses, wire
@@ -269,6 +270,20 @@ def test_no_room_in_the_budget_is_unavailable(tmp_path):
         with pytest.raises(RpcError) as refused:
             client._client_stub.ModelInfer(request([ROW]))
         assert refused.value.code() is StatusCode.UNAVAILABLE
+
+
+def test_a_message_that_is_not_completed_is_refused_and_lets_others_be_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(limits, "_READ_S", 0)
+    monkeypatch.setattr(limits, "_MOST_READERS", 1)
+    with grpc_server.in_process(make_tensors(tmp_path)) as (service, address), closing(triton.InferenceServerClient(address)) as client:
+        host, port = address.split(":")
+        with closing(socket.create_connection((host, int(port)), timeout=20)) as slow:
+            slow.sendall(malformed.half_sent(f"/{messages.SERVICE}/ModelInfer", 1_000, 2_000))
+            received = b""
+            while b"was%20not" not in received and b"was not complete after" not in received:
+                received += slow.recv(2**16)
+            assert client.infer("tiny", inputs(x=np.float32([[3, 4]]))).as_numpy("scores").tolist() == [[7, -3]]
+        wait_until(lambda: not service.budget.used)
 
 
 def test_readers_are_as_many_as_fit_into_the_memory(tmp_path):
