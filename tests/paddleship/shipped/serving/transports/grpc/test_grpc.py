@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 
 import numpy as np
@@ -24,6 +23,7 @@ from paddleship.shipped.serving.transports.grpc import limits, messages, statuse
 from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
 from tests.paddleship.shipped.serving.candidates import make_all_datatypes, make_pictures, make_tensors, make_texts
 from tests.paddleship.shipped.serving.transports import grpc_server
+from tests.paddleship.shipped.serving.transports.grpc_server import wait_until
 from tests.paddleship.shipped.serving.transports.http.test_binary import ROWS
 from tests.pictures import drawn, encoded
 
@@ -75,13 +75,6 @@ def request(raw=None, **changes):
     if raw is None:
         item.setdefault("contents", {"fp32_contents": [3, 4]})
     return service_pb2.ModelInferRequest(model_name="tiny", inputs=[item], raw_input_contents=raw or [])
-
-
-def wait_until(done):
-    deadline = time.monotonic() + 20
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 ROW = np.float32([3, 4]).tobytes()
