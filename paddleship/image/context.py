@@ -16,6 +16,7 @@ from paddleship.image.footprint import not_served
 from paddleship.shipped.computing.candidate import FILE, Candidate
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.runtimes.registration import Registration
+from paddleship.shipped.serving import transports
 from paddleship.shipped.serving.settings import Settings
 
 
@@ -28,7 +29,7 @@ def lay_out(context: Path, folder: Path, candidate: Candidate, settings: Setting
     library, root = sources.LIBRARY, context / "rootfs"
     shutil.copy(requirements.dockerfile(), context / "Dockerfile")
     runtime = registry.get(candidate.runtime)
-    further = requirements.pins_of_transports(settings.also)
+    further = [pin for name in settings.also for pin in requirements.pins(requirements.folder() / transports.get(name).REQUIREMENTS)]
     _install(runtime.registration, [*further, *user_packages.pins(candidate)], root / "site")
     distributions.require_proven(distributions.of(root / "site"), proven_with)
     (root / "lib").mkdir()

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.runtimes.registration import Registration
-from paddleship.shipped.serving import transports
 
 _FOLDER = Path("docker/requirements")
 SERVER = "server.txt"
@@ -34,11 +33,6 @@ def file(runtime: Registration, pins_folder: Path | None = None) -> Path:
     """The file that the runtime's registration names, or the server's file if the registration has its own pins."""
     name = runtime.requirements if isinstance(runtime.requirements, str) else SERVER
     return (pins_folder or folder()) / name
-
-
-def pins_of_transports(names: Iterable[str]) -> list[str]:
-    """The pins of transports beside HTTP. Raises CandidateError."""
-    return [pin for name in names for pin in pins(folder() / transports.get(name).REQUIREMENTS)]
 
 
 def pins(path: Path) -> list[str]:
