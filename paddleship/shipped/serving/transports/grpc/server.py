@@ -17,7 +17,7 @@ from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.transports.grpc import limits
 from paddleship.shipped.serving.transports.grpc.servicer import Servicer
 
-_GRACE_S = 30
+_REFUSE_S, _GRACE_S = 0.5, 30
 
 
 @asynccontextmanager
@@ -37,6 +37,7 @@ class _Listener:
         self._loop, self._lock = asyncio.get_running_loop(), threading.Lock()
         self._begun: Future[None] | None = None
         self._server: Any = None
+        self._servicer: Servicer | None = None
         self._watch: asyncio.Task[None] | None = None
         self._ended = False
 
@@ -53,7 +54,9 @@ class _Listener:
             self._ended = True
         if self._begun is not None:
             self._begun.cancel()
-        if self._server is not None:
+        if self._server is not None and self._servicer is not None:
+            self._servicer.refuse()
+            await asyncio.sleep(_REFUSE_S)
             await self._server.stop(_GRACE_S)
         if self._watch is not None:
             self._watch.cancel()
@@ -61,14 +64,14 @@ class _Listener:
     async def _start(self, model: ServedModel) -> None:
         allowed = limits.of_messages(model)
         self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
-        servicer = Servicer(self._service, allowed)
-        self._server.add_generic_rpc_handlers((servicer.handler(),))
+        self._servicer = Servicer(self._service, allowed)
+        self._server.add_generic_rpc_handlers((self._servicer.handler(),))
         try:
             self._server.add_insecure_port(f"{self._host}:{self._port}")
         except RuntimeError:
             raise Unavailable(f"port {self._port} on {self._host} is unavailable: choose another with --also grpc:PORT") from None
         await self._server.start()
-        self._watch = asyncio.create_task(servicer.deadlines.watch())
+        self._watch = asyncio.create_task(self._servicer.deadlines.watch())
 
 
 def _options(allowed: limits.MessageLimits) -> list[tuple[str, int]]:

@@ -31,7 +31,11 @@ class Servicer:
 
     def __init__(self, service: Service, limits: MessageLimits) -> None:
         self._service, self._limits, self._asking = service, limits, Asking(service)
-        self.deadlines = Deadlines()
+        self.deadlines, self._stopping = Deadlines(), False
+
+    def refuse(self) -> None:
+        """Answer what was sent before, and refuse every other request from now on: gRPC itself would cancel what it has not begun."""
+        self._stopping = True
 
     def handler(self) -> Any:
         """All methods. Streams, for gRPC, so that the servicer reads and writes each message when there is room; no client sees that."""
@@ -49,7 +53,7 @@ class Servicer:
     async def server_ready(self, _request: Any) -> dict[str, Any]:
         if self._service.state is State.FAILING:
             await asyncio.wrap_future(self._service.probe())
-        return {"ready": self._service.state is State.READY}
+        return {"ready": self._service.state is State.READY and not self._stopping}
 
     async def server_metadata(self, _request: Any) -> dict[str, Any]:
         return {"name": "paddleship", "version": __version__, "extensions": []}
@@ -69,6 +73,8 @@ class Servicer:
 
     async def infer(self, content: bytes) -> bytes:
         """The answer to an inference request. Raises ServingError and RequestError."""
+        if self._stopping:
+            raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         request = InferRequest(self._service, self._limits, content, loop=asyncio.get_running_loop())
         self._asking.ask(request)
         return await request.answer
