@@ -24,7 +24,7 @@ DATATYPES = {
 }
 DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
 _OF_DTYPE = {np.dtype(dtype): datatype for dtype, datatype in DATATYPES.items() if datatype != "BYTES"}
-_MOST_DIMENSIONS = 32  # far more than models have; the product of very many takes long
+MOST_DIMENSIONS = 32  # far more than models have; the product of very many takes long
 
 
 def shape(spec: TensorSpec) -> list[int]:
@@ -41,8 +41,8 @@ def check_sizes(name: object, sizes: object) -> list[int]:
     """The shape that a client wrote for a tensor. Raises RequestError."""
     if not isinstance(sizes, list) or not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in sizes):
         raise RequestError(f"tensor {name!r} has the shape {sizes!r}: give a list of whole numbers, none below 0")
-    if len(sizes) > _MOST_DIMENSIONS:
-        raise RequestError(f"tensor {name!r} has {len(sizes)} dimensions: send up to {_MOST_DIMENSIONS}")
+    if len(sizes) > MOST_DIMENSIONS:
+        raise RequestError(f"tensor {name!r} has more than {MOST_DIMENSIONS} dimensions: send fewer")
     return sizes
 
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from paddleship.acceptance.transport import Malformed, Outcome, Outputs, Reply, ServerError, Tensors
-from paddleship.acceptance.transports.grpc.triton import METHODS, TritonClient
+from paddleship.acceptance.transports.grpc.triton import METHODS, OPTIONS, TritonClient
 
-_OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 _OUTCOMES = {"OK": Outcome.ANSWERED, "UNAVAILABLE": Outcome.BUSY}
 
 
@@ -18,7 +17,7 @@ class GrpcClient:
     def __init__(self, address: str, *, model: str, timeout_s: float, parameters: Mapping[str, Any]) -> None:
         import grpc
 
-        self._channel = grpc.insecure_channel(address, options=_OPTIONS)
+        self._channel = grpc.insecure_channel(address, options=OPTIONS)
         self._address, self._model, self._timeout_s, self._parameters = address, model, timeout_s, parameters
         self._triton: TritonClient | None = None
 

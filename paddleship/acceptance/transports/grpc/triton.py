@@ -10,6 +10,12 @@ import numpy as np
 from paddleship.acceptance.datatypes import array_type, as_text, datatype, from_json
 from paddleship.acceptance.transport import Outputs, PlainAnswer, PlainRequest, ServerError, Tensors
 
+OPTIONS = [  # of a channel to a server that is reached without a proxy
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+]
 METHODS = "/inference.GRPCInferenceService/"
 _FIELDS = {  # of InferTensorContents
     **{"BOOL": "bool", "INT8": "int", "INT16": "int", "INT32": "int", "INT64": "int64", "UINT8": "uint"},
@@ -23,7 +29,7 @@ class TritonClient:
     def __init__(self, address: str, *, model: str, timeout_s: float = 60) -> None:
         from tritonclient.grpc import InferenceServerClient
 
-        self._client, self._model, self._timeout_s = InferenceServerClient(address), model, timeout_s
+        self._client, self._model, self._timeout_s = InferenceServerClient(address, channel_args=OPTIONS), model, timeout_s
 
     def metadata(self) -> dict[str, Any]:
         """The server's metadata of its model. Raises ServerError."""

@@ -54,10 +54,8 @@ class InferRequest(PendingAnswer):
         message = ModelInferResponse(model_name=self._model.candidate.model, model_version=self._model.version, id=self._id)
         if cut := self._model.cuts(columns):
             message.parameters["truncated"].string_param = orjson.dumps(cut).decode()
-        for name in self._wanted or outputs:
-            if name not in outputs:
-                raise ServingError(
-                    Kind.UNSENDABLE, f"output {name!r} cannot be made of outputs that hold NaN or infinity: send other values"
-                )
-            tensors.add(message, name, outputs[name])
-        return bytes(message.SerializeToString())
+        if absent := [name for name in self._wanted if name not in outputs]:
+            raise ServingError(
+                Kind.UNSENDABLE, f"output {absent[0]!r} cannot be made of outputs that hold NaN or infinity: send other values"
+            )
+        return tensors.encode(message, {name: outputs[name] for name in self._wanted or outputs})

@@ -77,6 +77,7 @@ class _Listener:
 def _options(allowed: limits.MessageLimits) -> list[tuple[str, int]]:
     return [
         ("grpc.so_reuseport", 0),
+        ("grpc.http2.bdp_probe", 0),  # which lets a connection send megabytes before they are asked for
         ("grpc.max_receive_message_length", allowed.max_bytes),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_concurrent_streams", limits.MAX_STREAMS),

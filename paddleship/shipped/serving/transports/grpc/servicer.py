@@ -23,6 +23,7 @@ from paddleship.shipped.serving.transports.grpc.messages import CLASSES, SERVICE
 
 log = logging.getLogger("paddleship.shipped.serving")
 
+_COPIES = 2  # of a message: as it came or goes, and as it is decoded or as gRPC sends it
 _Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -89,18 +90,24 @@ class Servicer:
             except Exception as failure:
                 if kind_of(failure) is Kind.DEFECT:
                     log.exception("a request failed")
-                await context.abort(*statuses.status(failure))
+                status = statuses.status(failure)
+            else:
+                return
+            await context.abort(*status)  # here, so that its exception does not hold the frames of the failure, and with them the message
 
         return serve
 
     async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
         content = await self._read(context, free)
-        self._service.budget.take(len(content))
+        size = _COPIES * len(content)
+        self._service.budget.take(size)
         try:
-            await self._write(context, await answer(content))
+            reply = await answer(content)
         finally:
-            self._service.budget.give_back(len(content))
+            del content  # before a client takes its time to read the answer
+            self._service.budget.give_back(size)
+        await self._write(context, reply)
 
     async def _read(self, context: Any, free: asyncio.Semaphore) -> bytes:
         """The one message of a request. Raises ServingError and RequestError."""
@@ -122,12 +129,13 @@ class Servicer:
 
     async def _write(self, context: Any, content: bytes) -> None:
         """Send an answer, which counts against the budget until the client has taken it."""
-        self._service.budget.hold(len(content))
+        size = _COPIES * len(content)
+        self._service.budget.hold(size)
         try:
             with self.deadlines.within(limits.WRITE_S):
                 await context.write(content)
         finally:
-            self._service.budget.give_back(len(content))
+            self._service.budget.give_back(size)
 
 
 def _decoded(request: Any, response: Any, method: Callable[[Any], Awaitable[dict[str, Any]]]) -> _Answer:

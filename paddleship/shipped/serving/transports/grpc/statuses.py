@@ -20,10 +20,11 @@ CODES = {
     Kind.UNSENDABLE: StatusCode.INTERNAL,
     Kind.DEFECT: StatusCode.INTERNAL,
 }
+_MOST_CHARACTERS = 500  # of a message, which is in the headers of the answer
 _DEFECT = "the model failed on this request: see the server's log"
 
 
 def status(failure: BaseException) -> tuple[Any, str]:
     """The code, and what the client reads; of a defect, no detail."""
     kind = kind_of(failure)
-    return CODES[kind], _DEFECT if kind is Kind.DEFECT else str(failure)
+    return CODES[kind], _DEFECT if kind is Kind.DEFECT else str(failure)[:_MOST_CHARACTERS]

@@ -13,7 +13,9 @@ from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving import binary, datatypes
 from paddleship.shipped.serving.binary import BinaryTensor
 from paddleship.shipped.serving.columns import Tensor
+from paddleship.shipped.serving.transports.grpc import wire
 
+_RAW_OUTPUT_CONTENTS = 6  # number in ModelInferResponse
 _WHOLE = np.dtype(np.int64)
 _FIELDS: dict[str, tuple[str, np.dtype[Any]]] = {  # of InferTensorContents, and how its numbers are read
     "BOOL": ("bool_contents", np.dtype(np.bool_)),
@@ -41,7 +43,7 @@ class ContentsTensor(NamedTuple):
         return self.item.datatype
 
     def decode(self) -> np.ndarray[Any, Any] | list[Any]:
-        name, sizes = self.item.name, datatypes.check_sizes(self.item.name, [*self.item.shape])
+        name, sizes = self.item.name, datatypes.check_sizes(self.item.name, _shape(self.item))
         if self.item.datatype not in _FIELDS:
             raise RequestError(f"tensor {name!r} of {self.item.datatype} has no raw contents: send them, since no field holds its type")
         field, dtype = _FIELDS[self.item.datatype]
@@ -66,9 +68,14 @@ def tensors(message: Any, *, files: Collection[str], most_rows: int) -> list[Ten
             f"the request has {len(message.inputs)} inputs and {len(raw)} raw contents: send raw contents for every input, or for none"
         )
     return [
-        BinaryTensor(item.name, item.datatype, [*item.shape], memoryview(content), most_rows, item.name in files)
+        BinaryTensor(item.name, item.datatype, _shape(item), memoryview(content), most_rows, item.name in files)
         for item, content in zip(message.inputs, raw, strict=True)
     ]
+
+
+def _shape(item: Any) -> list[int]:
+    """The shape of an input, or so much of it that it is refused."""
+    return list(item.shape[: datatypes.MOST_DIMENSIONS + 1])
 
 
 def wanted(message: Any, known: Sequence[str]) -> list[str]:
@@ -79,11 +86,15 @@ def wanted(message: Any, known: Sequence[str]) -> list[str]:
     return names
 
 
-def add(message: Any, name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> None:
-    """Add an output to an answer."""
-    shape = values.shape if isinstance(values, np.ndarray) else [len(values)]
-    message.outputs.add(name=name, datatype=datatypes.of_values(values), shape=shape)
-    message.raw_output_contents.append(binary.encode(values))
+def encode(message: Any, outputs: Mapping[str, np.ndarray[Any, Any] | Sequence[str]]) -> bytes:
+    """An answer with these outputs. Their contents, the last field, are put behind the others as they are, since a message copies twice."""
+    for name, values in outputs.items():
+        shape = values.shape if isinstance(values, np.ndarray) else [len(values)]
+        message.outputs.add(name=name, datatype=datatypes.of_values(values), shape=shape)
+    parts = [message.SerializeToString()]
+    for content in map(binary.encode, outputs.values()):
+        parts += (wire.start_of_bytes(_RAW_OUTPUT_CONTENTS, len(content)), content)
+    return b"".join(parts)
 
 
 def describe(spec: TensorSpec) -> Mapping[str, Any]:

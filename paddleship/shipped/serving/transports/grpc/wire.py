@@ -8,7 +8,8 @@ from paddleship.errors import RequestError
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
 
-_INPUTS, _CONTENTS = 5, 5  # numbers of ModelInferRequest.inputs and of InferInputTensor.contents
+_INPUTS, _SHAPE, _CONTENTS = 5, 3, 5  # numbers of ModelInferRequest.inputs and of fields of an input
+_BYTES = 2  # the wire type of bytes, and of what is in them
 _INTEGERS = (2, 3, 4, 5)  # numbers in InferTensorContents of whole numbers, each in one byte or more
 _INTEGER_BYTES = 8
 _LONGEST_VARINT = 10
@@ -20,6 +21,15 @@ def check(message: bytes, limits: MessageLimits) -> None:
     _Check(message, limits).tensors()
 
 
+def start_of_bytes(number: int, size: int) -> bytes:
+    """What stands before the content of a field of bytes."""
+    start = bytearray([number << 3 | _BYTES])
+    while size > 0x7F:
+        start.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([*start, size])
+
+
 class _Check:
     def __init__(self, message: bytes, limits: MessageLimits) -> None:
         self._message, self._limits = message, limits
@@ -28,6 +38,7 @@ class _Check:
     def tensors(self) -> None:
         for number, start, end in self._fields(0, len(self._message)):
             for inner, inner_start, inner_end in self._fields(start, end) if number == _INPUTS else ():
+                self._add(inner_end - inner_start if inner == _SHAPE else 0)
                 for field, first, last in self._fields(inner_start, inner_end) if inner == _CONTENTS else ():
                     self._add(last - first if field in _INTEGERS else 0)
 
@@ -51,7 +62,7 @@ class _Check:
                     _, start = self._varint(start)
                 case 1:
                     start += 8
-                case 2:
+                case 2:  # bytes
                     size, start = self._varint(start)
                 case 5:
                     start += 4

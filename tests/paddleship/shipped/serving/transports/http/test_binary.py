@@ -189,7 +189,7 @@ def test_binary_outputs_may_hold_nan_and_infinity_which_json_refuses(client):
         (binary(ROW, shape=[1, -2]), "none below 0"),
         (binary(ROW, shape=[2**62, 2**62]), "has 8 bytes, its shape"),
         (binary(b"", size=0, shape=[0, 2**62, 2**62]), "which is too large"),
-        (binary(ROW, shape=[1] * 40), "has 40 dimensions: send up to 32"),
+        (binary(ROW, shape=[1] * 40), "has more than 32 dimensions"),
         (binary(ROW, shape="x"), "give a list of whole numbers"),
         (binary(ROW, datatype="FP64"), "send FP32"),
         (binary(ROW, datatype="BYTES"), "send FP32"),
