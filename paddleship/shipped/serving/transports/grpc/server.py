@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from concurrent.futures import CancelledError, Future
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from grpc import aio
@@ -47,7 +47,8 @@ class _Listener:
             if self._ended:
                 return
             self._begun = asyncio.run_coroutine_threadsafe(self._start(model), self._loop)
-        self._begun.result()
+        with suppress(CancelledError):  # the server has been stopped meanwhile
+            self._begun.result()
 
     async def end(self) -> None:
         with self._lock:

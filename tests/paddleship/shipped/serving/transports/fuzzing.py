@@ -1,5 +1,7 @@
 """Requests, good and bad, for the fuzzers of all transports: rows of a model that answers what it is asked, and what to spoil of them."""
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,9 +12,11 @@ from tests.paddleship.shipped.serving.candidates import make_all_datatypes
 
 DTYPES = ("bool", "int8", "int64", "float16", "float32")
 DATATYPES = dict(zip(DTYPES, ("BOOL", "INT8", "INT64", "FP16", "FP32"), strict=True))
-MOST_ROWS, FEW = 8, 150
-GOOD = pytest.mark.parametrize("count", [30, pytest.param(50_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
-BAD = pytest.mark.parametrize("count", [FEW, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])])
+MOST_ROWS, FEW = 8, 100
+LONG = (pytest.mark.long, pytest.mark.timeout(3600))
+GOOD = pytest.mark.parametrize("count", [30, pytest.param(2_000, marks=LONG)])
+BAD = pytest.mark.parametrize(("count", "mutants"), [(FEW, 1), pytest.param(5_000, 20, marks=LONG)])
+SEEDS = st.integers(0, 2**32)
 
 
 def make(folder):
@@ -52,6 +56,15 @@ def broken(draw, content):
     start = draw(st.integers(0, len(content)))
     end = draw(st.integers(start, min(len(content), start + 20)) | st.just(len(content)))
     return content[:start] + draw(st.binary(max_size=12)) + content[end:]
+
+
+def mutants(content, seed, count):
+    """The bytes, and so many times the bytes with some of them removed, replaced or added."""
+    yield content
+    chance = random.Random(seed)  # noqa: S311 for tests
+    for _ in range(count):
+        start = chance.randrange(len(content) + 1)
+        yield content[:start] + chance.randbytes(chance.randrange(8)) + content[start + chance.randrange(8) :]
 
 
 def same(answered, asked):

@@ -77,14 +77,15 @@ def test_good_messages_get_their_values_back(server, count):
 
 
 @fuzzing.BAD
-def test_no_bad_message_is_an_error_of_the_server(server, count):
+def test_no_bad_message_is_an_error_of_the_server(server, count, mutants):
     methods = st.sampled_from(["ModelInfer"] * 9 + ["ModelMetadata", "ModelReady", "ServerReady", "RepositoryIndex", "NoMethod"])
 
     @fuzzing.examples(count)
-    @given(bad(), methods)
-    def ask(content, method):
-        call = server[1].unary_unary(f"/{SERVICE}/{method}").future(content)
-        assert call.code() in {grpc.StatusCode.OK, *REFUSALS}, (call.code(), call.details())
+    @given(bad(), methods, fuzzing.SEEDS)
+    def ask(content, method, seed):
+        for body in fuzzing.mutants(content, seed, mutants):
+            call = server[1].unary_unary(f"/{SERVICE}/{method}").future(body)
+            assert call.code() in {grpc.StatusCode.OK, *REFUSALS}, (call.code(), call.details())
 
     ask()
     good = service_pb2.ModelInferRequest(**message({name: np.ones((1, 3), name) for name in DATATYPES})).SerializeToString()

@@ -155,21 +155,23 @@ def test_good_requests_in_every_form_get_their_values_back(server, count):
 
 
 @fuzzing.BAD
-def test_no_bad_request_is_an_error_of_the_server(server, count):
+def test_no_bad_request_is_an_error_of_the_server(server, count, mutants):
     connection = http.client.HTTPConnection("127.0.0.1", server[0], timeout=20)
     paths = st.sampled_from(
         [URL] * 9 + ["/v2/repository/index", "/v2/models/tiny", "/v2/models/%00/infer", "/v2/models/tiny/versions/7/infer"]
     )
 
     @fuzzing.examples(count)
-    @given(bad(), paths, st.sampled_from(["POST"] * 9 + ["GET", "PUT"]))
-    def ask(request, url, method):
-        status, body, length = exchange(connection, *request, url, method)
-        if status == 200:
-            assert json.loads(body[:length]) is not None
-        else:
-            assert status in REFUSALS, body
-            assert json.loads(body).keys() == {"error"}
+    @given(bad(), paths, st.sampled_from(["POST"] * 9 + ["GET", "PUT"]), fuzzing.SEEDS)
+    def ask(request, url, method, seed):
+        headers, content = request
+        for body in fuzzing.mutants(content, seed, mutants):
+            status, answer, length = exchange(connection, headers, body, url, method)
+            if status == 200:
+                assert json.loads(answer[:length]) is not None
+            else:
+                assert status in REFUSALS, answer
+                assert json.loads(answer).keys() == {"error"}
 
     ask()
     status, body, _ = exchange(connection, {}, json.dumps(encode({name: np.ones((1, 3), name) for name in DATATYPES}, ())[0]).encode())
