@@ -80,8 +80,8 @@ def texts(name: object, values: Sequence[bytes]) -> list[str]:
     return made
 
 
-def encode(values: np.ndarray[Any, Any] | Sequence[str]) -> bytes:
+def encode(values: np.ndarray[Any, Any] | Sequence[str]) -> bytes | memoryview:
     """The bytes of an array, or of a column of text."""
     if isinstance(values, np.ndarray):
-        return values.tobytes()
+        return np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
     return b"".join(part for text in map(str.encode, values) for part in (_LENGTH.pack(len(text)), text))

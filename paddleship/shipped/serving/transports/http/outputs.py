@@ -61,7 +61,7 @@ def _flag(item: Mapping[str, Any], name: str, what: str) -> bool | None:
 
 def encode(head: Mapping[str, Any], outputs: Mapping[str, Any], asked: Wanted) -> Answer:
     """The answer that begins with the fields of `head`. Raises ServingError (UNSENDABLE)."""
-    items, parts = list[dict[str, Any]](), list[bytes]()
+    items, parts = list[dict[str, Any]](), list[bytes | memoryview]()
     for name in asked.names or outputs:
         if name not in outputs:
             raise ServingError(Kind.UNSENDABLE, f"output {name!r} cannot be made of outputs that hold NaN or infinity: send other values")
