@@ -58,6 +58,7 @@ SHARED = {  # what the frame uses that does change results
 REPORTED = {  # what a stage may import for the frame or for its report only
     "paddleship/shipped/computing/answers": "refuses params whose answer is not for the task",
     "paddleship/shipped/computing/paddle_logs.py": "silences Paddle",
+    "paddleship/shipped/serving/transports/__init__.py": "refuses params that name an unknown transport",
     "paddleship/system/devices.py": "the machine in a report; host.json is a dep where the machine matters",
     "paddleship/system/environment.py": "the versions in a report; environment.json is a dep where they matter",
     "paddleship/system/host.py": "the machine in a report; host.json is a dep where the machine matters",

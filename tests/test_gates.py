@@ -114,7 +114,7 @@ def served(classes=(), answering=None, **changes):
     right = Observed(ROWS, "digest", [0, 1], answers, [], idle, idle, {0: [answers[0]]}, [], {}, "http")
     shipped = judging.ServedCandidate("float32", classes, "classification", (), answering)
     checks, _ = judging.checks(replace(right, **changes), known(), shipped, Verify())
-    return checks
+    return [*checks, judging.other_transports([replace(right, transport="grpc", **changes)], known(), shipped, Verify())]
 
 
 def of_some_rows(**changes):
@@ -341,6 +341,7 @@ GATES = {
     "unanswered_batches": (lambda: served(faults=["all rows: the server answered 500"]), served),
     "failed_requests": (lambda: served(load=LoadResult((1.0,), 1.0, ("the server answered 500",), ())), served),
     "hostile_requests": (lambda: served(hostile=["no JSON: 500"]), served),
+    "other_transports": (lambda: served(hostile=["no message: 13"]), served),
     "max_batch": (lambda: served(max_batch=ROWS + 1), served),
     "concurrent_batches": (lambda: served(concurrent_answers={}), served),
     "concurrent_*": (lambda: served(concurrent_answers={0: [given(place=TABLES["place"] + 1)[0]]}), served),

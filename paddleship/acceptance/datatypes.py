@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,18 @@ def datatype(array: np.ndarray[Any, Any]) -> str:
     from tritonclient.utils import np_to_triton_dtype
 
     return str(np_to_triton_dtype(array.dtype))
+
+
+def as_text(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The array with the bytes of an output as the text that they are."""
+    if array.dtype.kind != "O":
+        return array
+    return np.array([value.decode() if isinstance(value, bytes) else value for value in array.ravel()], dtype=object).reshape(array.shape)
+
+
+def from_json(values: Sequence[str]) -> list[bytes]:
+    """The bytes that `in_json` made base64 of."""
+    return [base64.b64decode(value) for value in values]
 
 
 def in_json(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -91,6 +91,15 @@ def checks(
     return made, replace(judgements[0], findings=found)
 
 
+def other_transports(others: Sequence[Observed], evidence: Evidence, served: ServedCandidate, settings: Verify) -> Check:
+    """Whether the answers over every other transport pass the same checks."""
+    faults = list[str]()
+    for observed in others:
+        made, _ = checks(observed, evidence, served, settings)
+        faults += [f"{observed.transport}: {failure}" for failure in Verdict(checks=made).failures]
+    return _none("other_transports", faults, advice="the checks failed over another transport than HTTP: ")
+
+
 def _explained(judgement: parity.Judgement, evidence: Evidence, answers: Sequence[Arrays], *, callers: str) -> parity.Judgement:
     """A failed judgement with the worst answer as its finding and as the advice of its checks: the candidate itself was proven."""
     if judgement:

@@ -41,7 +41,7 @@ def build(
     `proven_with` or installed here.
     """
     wanted = base_image(params, proven_with["python"])
-    base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate)
+    base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate, params.package.ports)
     distributions.require_proven(distributions.pinned(layers.pins), proven_with)
     runtime = f"{_RUNTIMES}:{layers.key(base.id)[:12]}"
     bill = "" if anew else image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
@@ -59,7 +59,7 @@ def build(
 def lay_out(target: Path, params: Params, candidate: Candidate, *, bill: str) -> None:
     """Fill the build context of the image of the candidate, on the image of its runtime, whose bill of materials is `bill`."""
     rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
-    settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded)
+    settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded, also=params.package.ports)
     context.lay_out(target, Path(params.paths.candidates) / candidate.name, candidate, settings, bill=bill)
 
 

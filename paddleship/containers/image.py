@@ -13,7 +13,7 @@ import tarfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -365,12 +365,17 @@ def _named(client: Any, name: str) -> tuple[str, Any]:
 
 @dataclass
 class Sandbox:
-    """A container with restricted rights, and the address of its port."""
+    """A container with restricted rights, and the address of its ports: `published` has the port at which each is reached."""
 
     container: Any
     host: str
-    port: int
+    published: Mapping[int, int]
     stopped: bool = False
+
+    @property
+    def port(self) -> int:
+        """That of HTTP, or the only one."""
+        return next(iter(self.published.values()))
 
     @property
     def state(self) -> dict[str, Any]:
@@ -403,19 +408,19 @@ class Sandbox:
 
 
 @contextmanager
-def sandbox(client: Any, image: str, *, memory_bytes: int, port: int = 8000) -> Iterator[Sandbox]:
-    """Run `image` with access to its port only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
+def sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int] = (8000,)) -> Iterator[Sandbox]:
+    """Run `image` with access to its ports only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
 
-    If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the port is published on
+    If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the ports are published on
     127.0.0.1. Container and network are removed afterwards, also on SIGTERM. Leftovers of a killed run are removed first.
     Raises Unavailable if somebody else stopped the container, because its answers then say nothing about the image.
     """
     _remove_leftovers(client)
     with _ended_by_sigterm():
-        yield from _sandbox(client, image, memory_bytes=memory_bytes, port=port)
+        yield from _sandbox(client, image, memory_bytes=memory_bytes, ports=ports)
 
 
-def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterator[Sandbox]:
+def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]) -> Iterator[Sandbox]:
     _require_of_this_machine(client)
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
@@ -424,7 +429,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
         container = client.containers.create(
             image,
             network=network.name,
-            ports=None if local else {f"{port}/tcp": ("127.0.0.1", None)},
+            ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},
             labels=_labels(),
             **locked_down(memory_bytes=memory_bytes),
         )
@@ -432,9 +437,10 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, port: int) -> Iterat
         container.reload()
         settings = container.attrs["NetworkSettings"]
         if local:
-            made = Sandbox(container, settings["Networks"][network.name]["IPAddress"], port)
+            made = Sandbox(container, settings["Networks"][network.name]["IPAddress"], {port: port for port in ports})
         else:
-            made = Sandbox(container, "127.0.0.1", int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]))
+            published = {port: int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]) for port in ports}
+            made = Sandbox(container, "127.0.0.1", published)
         try:
             yield made
         finally:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddleship.acceptance import judging
 from paddleship.acceptance.observing import TIMEOUT_S, Observed, observe
 from paddleship.acceptance.transport import Outcome, Server, ServerError
-from paddleship.acceptance.transports import server_at
+from paddleship.acceptance.transports import other_server, server_at
 from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
@@ -28,6 +29,7 @@ from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
+_PORT = 8000
 _STOP_TIMEOUT_S = 20
 _POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
@@ -37,13 +39,14 @@ _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 @dataclass(frozen=True)
 class ContainerFacts:
-    """The measurements from outside the container."""
+    """The measurements from outside the container; `others` are those over the transports beside HTTP."""
 
     cold_start_ms: float
     observed: Observed
     peak_memory_bytes: int
     stop_s: float
     exit_code: int
+    others: Sequence[Observed] = ()
 
 
 class EndedError(PaddleshipError):
@@ -71,13 +74,15 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
     served = _served(candidate, params)
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
+    if seen.others:
+        checks = [*checks, judging.other_transports(seen.others, evidence, served, params.verify)]
     verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)
     metrics = {**_metrics(seen, judgement), "batches_left_out": left_out}
     report = Report(
         stage="accept",
         headline=(
-            f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over {seen.observed.transport.upper()} as eager"
+            f"{len(seen.observed.answers)} batches of up to {seen.observed.max_batch} rows over {_names(seen)} as eager"
             f"{f' ({left_out} left out for their size)' if left_out else ''}, "
             f"cold start {seen.cold_start_ms:.0f} ms, {seen.observed.load.throughput_per_s:,.0f} requests/s"
             f"{loosening.in_headline(params)}"
@@ -97,6 +102,10 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
     return report, seen.observed.example
 
 
+def _names(seen: ContainerFacts) -> str:
+    return " and ".join(observed.transport.upper() for observed in (seen.observed, *seen.others))
+
+
 def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
     answering = answers.load(Path(params.paths.candidates) / candidate.name, candidate)
     if not candidate.labels:
@@ -111,26 +120,34 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
     rows = dataset.read(Path(params.paths.prepared), "test")
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     start, answered = time.perf_counter(), []
-    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes) as sandbox:
+    ports = (_PORT, *params.package.ports.values())
+    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
         wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
         try:
-            observed = observe(
-                server,
+            ask = partial(
+                observe,
                 batches=[rows.take(case.rows).columns for case in evidence.cases],
                 pads={spec.name: spec.pad for spec in encoders.requests},
                 malformed=encoders.malformed,
                 requests=params.accept.load_requests,
                 concurrency=params.accept.concurrency,
                 seconds=params.accept.load_seconds,
-                on_first_answer=lambda: answered.append(time.perf_counter()),
             )
+            observed = ask(server, on_first_answer=lambda: answered.append(time.perf_counter()))
+            others = [ask(other) for other in _others(sandbox, server, params)]
         except ServerError:
             require_running(sandbox)
             raise
         memory = sandbox.peak_memory_bytes()
         stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
-    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code)
+    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code, others)
+
+
+def _others(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:
+    """The same server over the transports beside HTTP."""
+    for name, port in params.package.ports.items():
+        yield other_server(name, sandbox.host, sandbox.published[port], beside=server, model=params.name, timeout_s=TIMEOUT_S)
 
 
 def require_running(sandbox: image.Sandbox) -> None:
@@ -165,17 +182,21 @@ def _digest_check(observed: Observed, candidate: Candidate) -> Check:
 
 
 def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[str, float | int]:
-    tail, transport = estimates.percentiles(seen.observed.load.samples_ms), seen.observed.transport
     return {
-        **judging.metrics(judgement, transport),
+        **judging.metrics(judgement, seen.observed.transport),
         "cold_start_ms": seen.cold_start_ms,
-        **{f"{transport}_{key}": value for key, value in tail.items() if value is not None},
-        f"{transport}_throughput_per_s": seen.observed.load.throughput_per_s,
+        **{name: value for observed in (seen.observed, *seen.others) for name, value in _speed(observed).items()},
         "container_peak_memory_bytes": seen.peak_memory_bytes,
         "stop_ms": 1000 * seen.stop_s,
         "accepted_batches": len(seen.observed.answers),
         "accepted_answers_to_many_callers": len(seen.observed.concurrent_load.samples_ms),
     }
+
+
+def _speed(observed: Observed) -> dict[str, float]:
+    tail, transport = estimates.percentiles(observed.load.samples_ms), observed.transport
+    latencies = {f"{transport}_{key}": value for key, value in tail.items() if value is not None}
+    return {**latencies, f"{transport}_throughput_per_s": observed.load.throughput_per_s}
 
 
 def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float) -> None:

@@ -7,7 +7,7 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import sha256, tree_sha256
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.runtimes.registration import Registration
+from paddleship.shipped.serving import transports
 
 _RECORDS = ("RECORD", "direct_url.json", "uv_cache.json", "INSTALLER", "REQUESTED")  # they contain local paths and times
 
@@ -30,8 +31,10 @@ class RuntimeLayers:
     further: tuple[str, ...]
 
     @classmethod
-    def of(cls, candidate: Candidate) -> RuntimeLayers:
-        return cls(registry.get(candidate.runtime).registration, tuple(user_packages.pins(candidate)))
+    def of(cls, candidate: Candidate, also: Iterable[str] = ()) -> RuntimeLayers:
+        """Those of a candidate whose server has the transports `also` beside HTTP."""
+        further = [pin for name in also for pin in requirements.pins(requirements.folder() / transports.get(name).REQUIREMENTS)]
+        return cls(registry.get(candidate.runtime).registration, (*further, *user_packages.pins(candidate)))
 
     @property
     def pins(self) -> list[str]:

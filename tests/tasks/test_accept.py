@@ -144,6 +144,20 @@ def test_a_good_image_is_accepted_and_named_and_the_release_names_all_it_came_fr
     assert not image.exists(engine, receipt["image"]), "a refused image keeps no name"
 
 
+@pytest.mark.long
+def test_an_image_with_grpc_is_accepted_over_both_transports(packaged, copy_of, stage, engine):
+    checkout = copy_of(packaged[0], package={"transports": ["http", "grpc"]}, accept={"load_requests": 140})
+    for name in ("package", "accept"):
+        done = stage(checkout, name)
+        assert done.returncode == 0, done.stderr
+    receipt = json.loads((checkout / "image.json").read_text())
+    assert " over HTTP and GRPC as eager" in report(checkout)["headline"]
+    assert {"http_p50_ms", "grpc_p50_ms", "grpc_throughput_per_s"} <= report(checkout)["metrics"].keys()
+    assert any(check["name"] == "other_transports" for check in report(checkout)["verdict"]["checks"])
+    assert receipt["layers"] != packaged[1]["layers"]
+    image.untag(engine, receipt["image_id"], receipt["image"])
+
+
 def test_the_container_runs_behind_bars(packaged, engine):
     with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as sandbox:
         host = sandbox.container.attrs["HostConfig"]

@@ -75,7 +75,7 @@ def test_what_an_engine_refuses_is_told_with_its_reason(engine):
 
 def sandbox(**state):
     container = SimpleNamespace(reload=lambda: None, attrs={"State": state}, stop=lambda **_: None)
-    return image.Sandbox(container, "127.0.0.1", 8000)
+    return image.Sandbox(container, "127.0.0.1", {8000: 8000})
 
 
 def test_a_container_that_somebody_else_stopped_says_nothing_about_its_image():

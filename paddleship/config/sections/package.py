@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from paddleship.config.sections.section import Positive, Section
 from paddleship.config.validation_errors import written_as
+from paddleship.shipped.serving import transports
+from paddleship.shipped.serving.transports import HTTP
 
 
 class Package(Section):
@@ -17,4 +19,20 @@ class Package(Section):
     base_image: str | None = Field(
         None, description="image that the image is built on; null: python:3.N-slim, of the Python that the candidate was proven with"
     )
+    transports: list[str] = Field([HTTP], description="protocols that the image serves: http, and others beside it, such as grpc")
     max_image_bytes: Positive = Field(2_000_000_000, description="gate: largest size of the image")
+
+    @field_validator("transports")
+    @classmethod
+    def _known_transports(cls, names: list[str]) -> list[str]:
+        known = [HTTP, *transports.names()]
+        if strange := next((name for name in names if name not in known), None):
+            raise ValueError(f"unknown transport {strange!r}: known ones are {', '.join(known)}")
+        if HTTP not in names:
+            raise ValueError(f"{HTTP} is missing: every image serves it, for health checks and metadata")
+        return names
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The ports of the transports beside HTTP."""
+        return {name: transports.get(name).PORT for name in self.transports if name != HTTP}

@@ -1,4 +1,4 @@
-"""`python -m paddleship.shipped.serving --candidate FOLDER`: serve one candidate until SIGTERM, over HTTP or another transport."""
+"""`python -m paddleship.shipped.serving --candidate FOLDER`: serve one candidate until SIGTERM, over HTTP and other transports."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import argparse
 import logging
 import socket
 import sys
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddleship.errors import PaddleshipError, Unavailable
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.serving import transports
+from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:
     from paddleship.shipped.serving.service import Service
@@ -24,7 +26,7 @@ def main() -> None:
     service = _service(arguments)
     unavailable: PaddleshipError | None = None
     try:
-        transports.get(arguments.transport).serve(service, host=arguments.host, port=arguments.port)
+        http.serve(service, host=arguments.host, port=arguments.port, also=_also(service, arguments))
     except Unavailable as error:
         unavailable = error
     if failure := service.failure or unavailable:
@@ -35,9 +37,15 @@ def main() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m paddleship.shipped.serving", description="Serve one candidate.")
     parser.add_argument("--candidate", type=Path, required=True, help="folder that holds candidate.json")
-    parser.add_argument("--transport", choices=transports.names(), default="http", help="protocol of requests (default: http)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
     parser.add_argument("--port", type=int, default=8000, help="port to listen on (default: 8000)")
+    parser.add_argument(
+        "--also",
+        type=_named_port,
+        action="append",
+        metavar="NAME:PORT",
+        help=f"another transport beside HTTP ({', '.join(transports.names())}); may be repeated (default: those of the image)",
+    )
     parser.add_argument(
         "--max-batch", type=int, help="rows that one request may have (default, and at most: what the candidate is proven with)"
     )
@@ -47,6 +55,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
+
+
+def _named_port(text: str) -> tuple[str, int]:
+    name, _, port = text.partition(":")
+    if name not in transports.names() or not port.isdecimal():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no transport with its port: write one of {', '.join(transports.names())} as NAME:PORT"
+        )
+    return name, int(port)
+
+
+def _also(service: Service, arguments: argparse.Namespace) -> list[AbstractAsyncContextManager[None]]:
+    """The transports beside HTTP. Raises CandidateError."""
+    from paddleship.shipped.serving import settings
+
+    chosen = arguments.also or settings.read(arguments.candidate).also.items()
+    return [transports.get(name).listening(service, host=arguments.host, port=port) for name, port in chosen]
 
 
 def _service(arguments: argparse.Namespace) -> Service:

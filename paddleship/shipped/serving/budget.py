@@ -20,5 +20,9 @@ class Budget:
             raise ServingError(Kind.BUSY, f"the server's memory for requests and answers ({self.total} bytes) is in use: try again later")
         self.used += count
 
+    def hold(self, count: int) -> None:
+        """Count `count` bytes of an answer, which are in memory already."""
+        self.used += count
+
     def give_back(self, count: int) -> None:
         self.used -= count

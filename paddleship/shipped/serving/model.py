@@ -143,7 +143,7 @@ class ServedModel:
         """The answer to the rows of one request: the outputs by name, and what is added to them.
 
         With class names, `label` has the name of each row's decision; with params.answer, `answer` has the JSON of each row's answer, but
-        not where an output is not finite, which no transport sends.
+        not where an output is not finite, which JSON cannot represent.
         """
         if self._sample is not None:
             self._sample.offer(examples, columns)

@@ -60,6 +60,7 @@ class Service:
         self._slow: deque[bool] = deque(maxlen=_LOOKED_AT)
         self._quick_from = math.inf
         self._lock, self._turn = threading.Lock(), threading.Lock()
+        self.before_ready: list[Callable[[ServedModel], None]] = []  # called on the inference thread with the loaded model
 
     @property
     def batching(self) -> bool:
@@ -88,14 +89,26 @@ class Service:
 
     def model(self, name: str, version: str | None = None) -> ServedModel:
         """The model of this name and version. Raises ServingError (NOT_READY, UNKNOWN_MODEL)."""
-        if self._model is None:
-            raise ServingError(Kind.NOT_READY, "the model is still loading")
-        ours = self._model.candidate.model
+        model = self.loaded()
+        ours = model.candidate.model
         if name != ours:
             raise ServingError(Kind.UNKNOWN_MODEL, f"there is no model {name!r}: this server has {ours!r}")
-        if version not in (None, self._model.version):
-            raise ServingError(Kind.UNKNOWN_MODEL, f"there is no version {version!r} of {name!r}: this server has {self._model.version!r}")
+        if version not in (None, model.version):
+            raise ServingError(Kind.UNKNOWN_MODEL, f"there is no version {version!r} of {name!r}: this server has {model.version!r}")
+        return model
+
+    def loaded(self) -> ServedModel:
+        """The one model of this server. Raises ServingError (NOT_READY)."""
+        if self._model is None:
+            raise ServingError(Kind.NOT_READY, "the model is still loading")
         return self._model
+
+    def index(self, *, only_ready: bool) -> list[dict[str, str]]:
+        """The index of a model repository, which holds the one model; empty if only a ready one is asked for. Raises ServingError."""
+        model, ready = self.loaded(), self.state is State.READY
+        reason = "" if ready else "the model does not answer a known batch as before"
+        entry = {"name": model.candidate.model, "version": model.version, "state": "READY" if ready else "UNAVAILABLE", "reason": reason}
+        return [] if only_ready and not ready else [entry]
 
     def ask(self, request: Request) -> None:
         """Let a request wait until `answer_waiting`, which the transport calls when it has put all that came together.
@@ -167,6 +180,8 @@ class Service:
         try:
             model = self._load()
             model.warm_up()
+            for prepare in self.before_ready:
+                prepare(model)
         except BaseException as failure:
             if not isinstance(failure, PaddleshipError):
                 log.exception("the model cannot be loaded")

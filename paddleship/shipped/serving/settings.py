@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import orjson
@@ -16,15 +17,17 @@ _FILE = "serving.json"
 class Settings:
     """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one.
 
-    `padding`: nor on how far it is padded, so these may be of different sizes.
+    `padding`: nor on how far it is padded, so these may be of different sizes. `also`: the transports beside HTTP, with their ports.
     """
 
     batching: bool = False
     padding: bool = False
+    also: Mapping[str, int] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate."""
-        (folder / _FILE).write_bytes(orjson.dumps(asdict(self)))
+        facts = asdict(self)
+        (folder / _FILE).write_bytes(orjson.dumps(facts if self.also else {name: facts[name] for name in ("batching", "padding")}))
 
 
 def read(folder: Path) -> Settings:

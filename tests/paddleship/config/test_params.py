@@ -39,6 +39,8 @@ def rules(inputs, **dimensions):
         ({"train": {"epoch": 3}}, "unknown key 'train.epoch' (did you mean 'epochs'?)"),
         ({"train": {"zzz": 3}}, "known keys are"),
         ({"train": {"epochs": "three"}}, "train.epochs: must be a whole number"),
+        ({"package": {"transports": ["http", "gprc"]}}, "package.transports: unknown transport 'gprc': known ones are http, grpc"),
+        ({"package": {"transports": ["grpc"]}}, "package.transports: http is missing: every image serves it"),
         ({"train": {"epochs": 0}}, "train.epochs: must be greater than or equal to 1 (got 0)"),
         ({"train": {"learning_rate": -1}}, "train.learning_rate: must be greater than 0 (got -1)"),
         (

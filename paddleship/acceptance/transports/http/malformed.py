@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import math
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 from paddleship.acceptance.transport import Malformed, PlainRequest
 
+JSON_BYTES = "Inference-Header-Content-Length"
 _PLACEHOLDER = "deeply nested lists"
-_MEBIBYTE = 2**20
+_MEBIBYTE, _BOMB_MEBIBYTES = 2**20, 64
 _CLIENT_ERRORS = range(400, 500)
 
 
@@ -57,9 +61,36 @@ def requests(good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
     for name, body in bodies.items():
         yield Malformed(name, body, _CLIENT_ERRORS)
     yield Malformed("another model", whole, (404,), path="/v2/models/there-is-no-such-model/infer")
-    yield Malformed("compressed", whole, _CLIENT_ERRORS, headers=(("Content-Encoding", "gzip"),))
-    yield Malformed("binary tensors", whole, _CLIENT_ERRORS, headers=(("Inference-Header-Content-Length", str(len(whole))),))
+    yield from _binary(good, whole)
+    for name, body in {"no gzip": whole, "half of the gzip": gzip.compress(whole)[:-9], "a bomb of gzip": _bomb()}.items():
+        yield Malformed(name, body, _CLIENT_ERRORS, headers=(("Content-Encoding", "gzip"),))
     yield Malformed("GET where POST is meant", b"", (405,), method="GET")
+
+
+def _binary(good: PlainRequest, whole: bytes) -> Iterator[Malformed]:
+    """Requests that lie about the sizes of binary tensors."""
+    first = {key: value for key, value in good["inputs"][0].items() if key != "data"}
+    odd = b"\xff" * (16 * math.prod(first["shape"]) + 1)  # the shape needs less in every type
+    for name, length, content in (
+        ("JSON that is longer than the body", len(whole) + 1, whole),
+        ("a length of the JSON beyond all memory", 2**62, whole),
+        ("bytes of no tensor", len(whole), whole + b"\x00"),
+    ):
+        yield Malformed(name, content, _CLIENT_ERRORS, headers=((JSON_BYTES, str(length)),))
+    for name, size, content in (
+        ("a tensor beyond all memory", 2**62, b""),
+        ("a tensor of no bytes", 0, b""),
+        ("a tensor of a negative size", -1, b""),
+        ("a tensor of another size", len(odd), odd),
+    ):
+        head = json.dumps({"inputs": [{**first, "parameters": {"binary_data_size": size}}, *good["inputs"][1:]]}).encode()
+        yield Malformed(name, head + content, _CLIENT_ERRORS, headers=((JSON_BYTES, str(len(head))),))
+
+
+def _bomb() -> bytes:
+    """A small body that decompresses to a large one."""
+    packer = zlib.compressobj(wbits=31)
+    return b"".join([*(packer.compress(bytes(_MEBIBYTE)) for _ in range(_BOMB_MEBIBYTES)), packer.flush()])
 
 
 def _nested(request: str, depth: int) -> bytes:

@@ -56,6 +56,8 @@ class HttpServer:
         return malformed.requests(good, too_many)
 
     def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:
+        body, json_bytes = triton.binary_body(tensors)
+        yield Malformed("binary tensors", body, self.refusals, headers=((malformed.JSON_BYTES, str(json_bytes)),))
         if (name := metadata.get("parameters", {}).get("raw_body")) is not None:
             (value,) = tensors[name]
             for kind in _RAW_TYPES:

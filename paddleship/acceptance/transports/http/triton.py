@@ -1,10 +1,11 @@
-"""tritonclient: an independent client of the Open Inference Protocol, here in its JSON form."""
+"""tritonclient: an independent client of the Open Inference Protocol, in its binary form, which is the default, and in JSON."""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from paddleship.acceptance.datatypes import datatype, in_json
+from paddleship.acceptance.datatypes import as_text, datatype, in_json
 from paddleship.acceptance.transport import Outputs, ServerError, Tensors
 
 
@@ -27,7 +28,7 @@ class TritonClient:
     def ask(self, tensors: Tensors) -> Outputs:
         """All outputs by name; text as objects. Raises ServerError."""
         try:
-            result = self._client.infer(self._model, _inputs(tensors))
+            result = self._client.infer(self._model, _inputs(tensors, binary=True))
         except Exception as failure:  # exceptions of tritonclient, gevent and the socket
             raise _explained(failure) from None
         return _outputs(result)
@@ -37,11 +38,20 @@ class TritonClient:
 
 
 def request_body(tensors: Tensors) -> bytes:
-    """The request that the client would send."""
+    """The request that the client would send in JSON, for an answer in JSON."""
     from tritonclient.http import InferenceServerClient
 
-    body, _ = InferenceServerClient.generate_request_body(_inputs(tensors))
-    return bytes(body)
+    body, _ = InferenceServerClient.generate_request_body(_inputs(tensors, binary=False))
+    return _for_json(body)
+
+
+def binary_body(tensors: Tensors) -> tuple[bytes, int]:
+    """The request that the client would send with binary tensors, for an answer in JSON; and the bytes of its JSON."""
+    from tritonclient.http import InferenceServerClient
+
+    body, length = InferenceServerClient.generate_request_body(_inputs(tensors, binary=True))
+    head = _for_json(body[:length])
+    return head + body[length:], len(head)
 
 
 def read_answer(body: bytes) -> Outputs:
@@ -51,18 +61,23 @@ def read_answer(body: bytes) -> Outputs:
     return _outputs(InferenceServerClient.parse_response_body(body))
 
 
-def _inputs(tensors: Tensors) -> list[Any]:
+def _for_json(request: bytes) -> bytes:
+    """A request without the parameter by which the client asks for binary outputs wherever no outputs are named."""
+    return json.dumps({key: value for key, value in json.loads(request).items() if key != "parameters"}).encode()
+
+
+def _inputs(tensors: Tensors, *, binary: bool) -> list[Any]:
     from tritonclient.http import InferInput
 
     made = []
     for name, array in tensors.items():
         item = InferInput(name, list(array.shape), datatype(array))
-        made.append(item.set_data_from_numpy(in_json(array), binary_data=False))
+        made.append(item.set_data_from_numpy(array if binary else in_json(array), binary_data=binary))
     return made
 
 
 def _outputs(result: Any) -> Outputs:
-    return {item["name"]: result.as_numpy(item["name"]) for item in result.get_response()["outputs"]}
+    return {item["name"]: as_text(result.as_numpy(item["name"])) for item in result.get_response()["outputs"]}
 
 
 def _explained(failure: Exception) -> ServerError:

@@ -1,31 +1,35 @@
 """The ways to reach the served model: each folder here is one, and the only one that knows its protocol.
 
-Its `__init__.py` has the functions of `Transport`, and imports what they need when they are called.
+`http` makes the process, starts the service and stops at SIGTERM. Each other one listens beside it on a port of its own: its `__init__.py`
+has what `Transport` says, and imports what it needs when it is called.
 """
 
 from __future__ import annotations
 
 import pkgutil
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
     from paddleship.shipped.serving.service import Service
 
+HTTP = "http"
+
 
 class Transport(Protocol):
-    """What the package of a transport has."""
+    """What the package of a transport beside HTTP has: the port in images, and the file in docker/requirements with its packages."""
 
-    def serve(self, service: Service, *, host: str, port: int) -> None:
-        """Start the service and answer requests, until SIGTERM or until the model cannot be loaded. Raises Unavailable for the port."""
+    PORT: int
+    REQUIREMENTS: str
 
-    def is_ready(self, *, host: str, port: int) -> bool:
-        """Ask a server of this transport whether it is ready, with little more than the standard library: containers do so often."""
+    def listening(self, service: Service, *, host: str, port: int) -> AbstractAsyncContextManager[None]:
+        """Listen while the block runs, and finish the running requests at its end. A port in use is the failure of the service."""
 
 
 def names() -> list[str]:
-    """The names of all transports."""
-    return sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg)
+    """The names of all transports beside HTTP."""
+    return sorted({module.name for module in pkgutil.iter_modules(__path__) if module.ispkg} - {HTTP})
 
 
 def get(name: str) -> Transport:

@@ -183,7 +183,7 @@ def reply(folder, values):
     model = JsonModel(ServedModel(folder))
     body = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [len(values), 2], "data": values}]}
     columns = model.columns(body)
-    return model, {one["name"]: one for one in json.loads(model.reply(model.model.predict(columns)))["outputs"]}
+    return model, {one["name"]: one for one in json.loads(model.reply(model.model.predict(columns)).content)["outputs"]}
 
 
 def test_a_server_adds_the_answer_as_json_and_says_in_its_metadata_what_it_is(tmp_path):

@@ -9,10 +9,11 @@ from paddleship.shipped.computing.spec import TensorSpec
 
 def make_candidate(folder, nodes, inputs, outputs, **facts):
     """An ONNX candidate of `nodes`; inputs and outputs are TensorSpecs."""
-    kinds = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64}
 
     def values(specs):
-        return [helper.make_tensor_value_info(spec.name, kinds[spec.dtype], list(spec.shape)) for spec in specs]
+        return [
+            helper.make_tensor_value_info(spec.name, helper.np_dtype_to_tensor_dtype(spec.numpy_dtype), list(spec.shape)) for spec in specs
+        ]
 
     graph = helper.make_graph(nodes, "model", values(inputs), values(outputs))
     folder.mkdir(parents=True, exist_ok=True)
@@ -71,6 +72,21 @@ def make_pictures(folder, *, shape=("batch", 3, 8, 8), **params):
     specs = [TensorSpec("x", "float32", shape)], [TensorSpec("pixels", "float32", shape)]
     entry = {"kind": "image", "column": "photo", "resize": "exact", "max_bytes": 200_000, "max_pixels": 1_000_000} | params
     make_candidate(folder, nodes, *specs, preprocess={"inputs": {"x": entry}}, max_batch=4)
+    return folder
+
+
+def make_all_datatypes(folder, dtypes=("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64")):
+    """Every input of numbers, as it came."""
+    nodes = [helper.make_node("Identity", [dtype], [f"{dtype}_out"]) for dtype in dtypes]
+    specs = [[TensorSpec(f"{dtype}{end}", dtype, ("batch", 3)) for dtype in dtypes] for end in ("", "_out")]
+    make_candidate(folder, nodes, *specs)
+    return folder
+
+
+def make_large(folder, values=3 * 224 * 224):
+    """Rows as large as pictures for resnet18, as they came."""
+    nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    make_candidate(folder, nodes, *([TensorSpec(name, "float32", ("batch", values))] for name in "xy"), max_batch=8)
     return folder
 
 

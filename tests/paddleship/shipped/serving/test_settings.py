@@ -13,6 +13,13 @@ def test_settings_are_read_as_they_were_written_and_without_a_file_nothing_is_ba
     assert settings.read(tmp_path) == Settings(batching=True)
 
 
+def test_further_transports_are_named_with_their_ports_and_without_any_the_file_is_as_it_was_before_there_were_some(tmp_path):
+    Settings(batching=True).write(tmp_path)
+    assert (tmp_path / "serving.json").read_text() == '{"batching":true,"padding":false}'
+    Settings(batching=True, also={"grpc": 8001}).write(tmp_path)
+    assert settings.read(tmp_path) == Settings(batching=True, also={"grpc": 8001})
+
+
 @pytest.mark.parametrize("text", ["{", '{"batches": true}', "[1]"])
 def test_a_file_that_is_no_settings_is_one_line(tmp_path, text):
     (tmp_path / "serving.json").write_text(text)

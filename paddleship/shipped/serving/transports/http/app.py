@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
 import orjson
@@ -19,10 +19,12 @@ from starlette.types import Receive, Scope, Send
 
 from paddleship import __version__
 from paddleship.errors import RequestError
+from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import statuses
+from paddleship.shipped.serving.transports.http import repository, statuses
+from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
@@ -32,15 +34,16 @@ log = logging.getLogger("paddleship.shipped.serving")
 
 _INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer")
 _JSON = "application/json"
+Listeners = Sequence[AbstractAsyncContextManager[None]]
 
 
 class Endpoints:
     """Answers to the paths of the protocol, from the service that all transports share."""
 
-    def __init__(self, service: Service, guard: Guard, on_failure: Callable[[BaseException], None]) -> None:
-        self._service, self._guard, self._on_failure = service, guard, on_failure
+    def __init__(self, service: Service, guard: Guard, on_failure: Callable[[BaseException], None], also: Listeners) -> None:
+        self._service, self._guard, self._on_failure, self._also = service, guard, on_failure, also
         self._json: JsonModel | None = None
-        self._scheduled = False
+        self._asking = Asking(service)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -50,14 +53,17 @@ class Endpoints:
         def failed(failure: BaseException) -> None:
             loop.call_soon_threadsafe(self._on_failure, failure)
 
-        self._service.start(failed)
-        watch = asyncio.create_task(self._guard.watch())
-        yield
-        watch.cancel()
+        async with AsyncExitStack() as listening:
+            for listener in self._also:
+                await listening.enter_async_context(listener)
+            self._service.start(failed)
+            watch = asyncio.create_task(self._guard.watch())
+            yield
+            watch.cancel()
         self._service.close()
 
     async def server(self, _request: Request) -> Response:
-        return _json({"name": "paddleship", "version": __version__, "extensions": []})
+        return _json({"name": "paddleship", "version": __version__, "extensions": ["binary_tensor_data"]})
 
     async def live(self, _request: Request) -> Response:
         return _json({"live": True})
@@ -75,6 +81,9 @@ class Endpoints:
         model = self._named(request).model
         return _json({"name": model.candidate.model, "ready": model.answers}, 200 if model.answers else 503)
 
+    async def index(self, request: Request) -> Response:
+        return _json(self._service.index(only_ready=await repository.only_ready(request)))
+
     async def infer(self, scope: Scope, receive: Receive, send: Send, name: str, version: str | None) -> None:
         """Answer an inference request for a model, or say why there is no answer."""
         try:
@@ -87,35 +96,27 @@ class Endpoints:
             log.exception("a request failed")
             await (await _defect(Request(scope), failure))(scope, receive, send)
         else:
-            if not scope.get(ANSWER, _not)(answer):
-                await Response(answer, media_type=_JSON)(scope, receive, send)
+            if not scope.get(ANSWER, _not)(*answer):
+                response = Response(answer[0])
+                response.raw_headers += answer[1]
+                await response(scope, receive, send)
 
-    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
-        """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
+    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> tuple[bytes, Headers]:
+        """The answer to an inference request, and its headers.
+
+        Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it.
+        """
         body = Body(dict(scope["headers"]), model.limits, self._service.budget)
         try:
             await body.receive(receive)
-            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop()))
+            request = HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop())
+            self._asking.ask(request)
+            content = await request.answer
+            return await encoded(content, request.json_bytes, body.coding)
         except Gone:
             raise ClientDisconnect from None
         finally:
             body.close()
-
-    def _ask(self, request: HttpRequest) -> asyncio.Future[bytes]:
-        """The future answer; what comes in one turn of the event loop is answered together."""
-        self._service.ask(request)
-        self._schedule()
-        return request.answer
-
-    def _schedule(self) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._answer_waiting)
-
-    def _answer_waiting(self) -> None:
-        self._scheduled = False
-        if self._service.answer_waiting():
-            self._schedule()
 
     def _named(self, request: Request) -> JsonModel:
         """The model that the path names. Raises ServingError."""
@@ -131,9 +132,9 @@ class Endpoints:
 class App:
     """The app of a service, which it starts and closes: inference, for which each microsecond counts, and Starlette for the rest."""
 
-    def __init__(self, service: Service, guard: Guard, *, on_failure: Callable[[BaseException], None]) -> None:
-        """`on_failure` gets the exception if the model cannot be loaded."""
-        self._endpoints = Endpoints(service, guard, on_failure)
+    def __init__(self, service: Service, guard: Guard, *, on_failure: Callable[[BaseException], None], also: Listeners = ()) -> None:
+        """`on_failure` gets the exception if the model cannot be loaded. `also`: other transports, which listen as long as the app runs."""
+        self._endpoints = Endpoints(service, guard, on_failure, also)
         self._rest = _rest(self._endpoints)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,6 +155,7 @@ def _not(*_: object) -> bool:
 
 def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
+    routes.append(Route("/v2/repository/index", endpoints.index, methods=["POST"]))
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}

@@ -24,7 +24,7 @@ _PROBE_S = 0.1  # a request of a half-closed connection that is answered within 
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
-ANSWER = "paddleship.answer"  # in the scope of a request: sends JSON with status 200 in one write, or returns False
+ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and headers with status 200 in one write, or returns False
 _CLOSE = (b"connection", b"close")
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
@@ -148,14 +148,14 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
 
-    def _answer(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+    def _answer(self, cycle: RequestResponseCycle, body: bytes, own: Iterable[tuple[bytes, bytes]]) -> bool:
         """Send the whole answer to a request in one write, where uvicorn has two. False, and nothing is sent, if the client is too slow."""
         if cycle.flow.write_paused or cycle.response_started or cycle.disconnected:
             return False
         head, closes = self._guard.head(cycle.default_headers)
-        end = b"" if closes or cycle.keep_alive else b"connection: close\r\n"
+        lines = b"".join(b"%b: %b\r\n" % header for header in ([*own] if closes or cycle.keep_alive else [*own, _CLOSE]))
         cycle.keep_alive = cycle.keep_alive and not closes
-        self.transport.write(b"%bcontent-length: %d\r\ncontent-type: application/json\r\n%b\r\n%b" % (head, len(body), end, body))
+        self.transport.write(b"%bcontent-length: %d\r\n%b\r\n%b" % (head, len(body), lines, body))
         cycle.response_started = cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:

@@ -3,60 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from paddleship.shipped.serving.asking import PendingAnswer
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.outputs import Wanted
 
-_LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
-
-class HttpRequest:
-    """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread."""
+class HttpRequest(PendingAnswer):
+    """One request: its body, and the future of its answer."""
 
     def __init__(self, model: JsonModel, body: Body, *, is_gone: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
-        self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
-        self._reader = threading.get_ident()
+        super().__init__(loop)
+        self._model, self._body, self.is_gone = model, body, is_gone
         self._id: str | None = None
-        self._wanted: Sequence[str] = ()
-        self.answer: asyncio.Future[bytes] = loop.create_future()
+        self._wanted = Wanted()
+        self.json_bytes: int | None = None  # of an answer with binary tensors
 
     @property
     def size(self) -> int:
-        return len(self._body.content)
+        return self._body.size
 
     def decode(self) -> Columns:
         """The columns of the body, JSON or the value of the one column of the model. Raises RequestError."""
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
-        columns = self._model.columns(request)
+        columns = self._model.columns(request, self._body.binary)
         self._id, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
     def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
-        """The answer in JSON. Raises ServingError."""
-        return self._model.reply(outputs, cuts, number=self._id, wanted=self._wanted)
-
-    def deliver(self, outcome: bytes | BaseException) -> None:
-        """Give the answer to the event loop; a large one is waited for, so that no more of them are made than can be sent."""
-        if threading.get_ident() == self._reader:
-            self._set(outcome)
-            return
-        taken = threading.Event() if isinstance(outcome, bytes) and len(outcome) > _LARGE_BYTES else None
-        self._loop.call_soon_threadsafe(self._set, outcome, taken)
-        if taken is not None:
-            taken.wait(_TAKEN_S)
-
-    def _set(self, outcome: bytes | BaseException, taken: threading.Event | None = None) -> None:
-        if taken is not None:
-            self._loop.call_soon(self._loop.call_soon, taken.set)  # after the task has written the answer
-        if self.answer.done():  # it was cancelled
-            return
-        if isinstance(outcome, BaseException):
-            self.answer.set_exception(outcome)
-        else:
-            self.answer.set_result(outcome)
+        """The answer in the form that the request asks for. Raises ServingError."""
+        content, self.json_bytes = self._model.reply(outputs, cuts, number=self._id, wanted=self._wanted)
+        return content

@@ -12,11 +12,11 @@ import numpy as np
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving import datatypes
-from paddleship.shipped.serving.datatypes import DATATYPES
+from paddleship.shipped.serving.binary import BinaryTensor
+from paddleship.shipped.serving.columns import Tensor
+from paddleship.shipped.serving.datatypes import DATATYPES, DTYPES
 
 _FORM = '{"inputs": [{"name", "datatype", "shape", "data"}, …]}'
-_DTYPES = {datatype: dtype for dtype, datatype in DATATYPES.items()}
-_OF_DTYPE = {np.dtype(dtype): datatype for dtype, datatype in DATATYPES.items() if datatype != "BYTES"}
 
 
 def describe(spec: TensorSpec) -> dict[str, Any]:
@@ -29,16 +29,21 @@ def encode_tensor(name: str, values: np.ndarray[Any, Any] | Sequence[str]) -> di
     if not isinstance(values, np.ndarray):
         return {"name": name, "datatype": "BYTES", "shape": [len(values)], "data": list(values)}
     wide = values.astype(np.float32) if values.dtype == np.float16 else values  # orjson does not write float16
-    return {"name": name, "datatype": _OF_DTYPE[values.dtype], "shape": values.shape, "data": np.ascontiguousarray(wide).ravel()}
+    return {"name": name, "datatype": datatypes.of_values(values), "shape": values.shape, "data": np.ascontiguousarray(wide).ravel()}
+
+
+def describe_binary(name: str, values: np.ndarray[Any, Any] | Sequence[str], size: int) -> dict[str, Any]:
+    """The JSON object of a tensor whose bytes, so many, follow the JSON."""
+    shape = values.shape if isinstance(values, np.ndarray) else [len(values)]
+    return {"name": name, "datatype": datatypes.of_values(values), "shape": shape, "parameters": {"binary_data_size": size}}
 
 
 def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
     """A JSON object as a tensor. Raises RequestError."""
-    name, datatype, shape = item.get("name"), item.get("datatype"), item.get("shape")
-    if datatype not in _DTYPES:
-        raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(_DTYPES)}")
-    if not isinstance(shape, list) or not all(isinstance(size, int) and not isinstance(size, bool) and size >= 0 for size in shape):
-        raise RequestError(f"tensor {name!r} has the shape {shape!r}: give a list of whole numbers, none below 0")
+    name, datatype = item.get("name"), item.get("datatype")
+    if datatype not in DTYPES:
+        raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(DTYPES)}")
+    shape = datatypes.check_sizes(name, item.get("shape"))
     data = item.get("data")
     if not isinstance(data, list):
         raise RequestError(f"tensor {name!r} has no 'data' list: send its values, row after row")
@@ -63,7 +68,7 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
         raise RequestError(
             f"tensor {name!r} has the shape {shape} and data nested as {list(array.shape)}: make them agree, or send it flat"
         )
-    return array.reshape(shape)
+    return datatypes.shaped(name, array, shape)
 
 
 def _kind_of_no_number(data: list[Any]) -> str | None:
@@ -82,7 +87,7 @@ class JsonTensor(NamedTuple):
     """One input of a request, as JSON."""
 
     item: Mapping[str, Any]
-    binary: bool = False  # texts are base64
+    is_file: bool = False  # texts are base64
 
     @property
     def name(self) -> object:
@@ -94,7 +99,7 @@ class JsonTensor(NamedTuple):
 
     def decode(self) -> np.ndarray[Any, Any] | list[Any]:
         decoded = decode_tensor(self.item)
-        return [_from_base64(self.name, row, text) for row, text in enumerate(decoded)] if self.binary else decoded
+        return [_from_base64(self.name, row, text) for row, text in enumerate(decoded)] if self.is_file else decoded
 
 
 class RawTensor(NamedTuple):
@@ -122,11 +127,41 @@ def _from_base64(name: object, row: int, text: object) -> bytes:
         ) from None
 
 
-def tensors(body: Any, *, binary: Collection[str] = ()) -> list[JsonTensor]:
-    """The inputs of an inference request; the texts of those in `binary` are base64. Raises RequestError."""
+def tensors(body: Any, binary: bytes | bytearray = b"", *, files: Collection[str] = (), most_rows: int) -> list[Tensor]:
+    """The inputs of an inference request of up to `most_rows` rows, whose JSON `binary` follows. Raises RequestError.
+
+    In JSON, the texts of inputs in `files` are base64.
+    """
     items = body.get("inputs") if isinstance(body, Mapping) else None
     if not isinstance(items, list):
         raise RequestError(f"the request has no 'inputs' list: send {_FORM}")
     if wrong := [item for item in items if not isinstance(item, Mapping)]:
         raise RequestError(f"'inputs' holds {str(wrong[0])[:40]!r}, which is no tensor: send {_FORM}")
-    return [JsonTensor(item, item.get("name") in [*binary]) for item in items]  # a list, because the client's name may not be hashable
+    made, start, content = list[Tensor](), 0, memoryview(binary)
+    for item in items:
+        size, is_file = _binary_size(item), item.get("name") in [*files]  # a list, because the client's name may not be hashable
+        if size is None:
+            made.append(JsonTensor(item, is_file))
+        else:
+            part = content[start : start + size]
+            made.append(BinaryTensor(item.get("name"), item.get("datatype"), item.get("shape"), part, most_rows, is_file))
+            start += size
+    if start != len(binary):
+        raise RequestError(
+            f"the inputs have {start} bytes by their binary_data_size, and {len(binary)} follow the JSON, which ends at "
+            f"Inference-Header-Content-Length: make them agree"
+        )
+    return made
+
+
+def _binary_size(item: Mapping[str, Any]) -> int | None:
+    """The bytes of a tensor that follow the JSON; None if it is in the JSON. Raises RequestError."""
+    parameters = item.get("parameters")
+    size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+    if size is None:
+        return None
+    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+        raise RequestError(f"tensor {item.get('name')!r} has the binary_data_size {size!r}: give the number of its bytes")
+    if "data" in item:
+        raise RequestError(f"tensor {item.get('name')!r} has 'data' and a binary_data_size: send its values in one form")
+    return size

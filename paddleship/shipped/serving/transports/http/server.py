@@ -13,21 +13,21 @@ import uvicorn
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.serving.service import Service
-from paddleship.shipped.serving.transports.http.app import App
+from paddleship.shipped.serving.transports.http.app import App, Listeners
 from paddleship.shipped.serving.transports.http.connections import Connection, Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
 _LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
 
 
-def run(service: Service, *, host: str, port: int) -> None:
+def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None:
     """Serve until SIGTERM, or until the model cannot be loaded. Raises Unavailable if the port is in use."""
 
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
     guard = Guard(ConnectionLimits(), service.budget)
-    server = make_server(App(service, guard, on_failure=stop), guard, host=host, port=port)
+    server = make_server(App(service, guard, on_failure=stop, also=also), guard, host=host, port=port)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
         server.run()

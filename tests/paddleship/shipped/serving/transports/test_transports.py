@@ -3,17 +3,32 @@
 import subprocess
 import sys
 
+from paddleship.image import requirements
 from paddleship.shipped.serving import transports
 from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.transports import http
 from paddleship.shipped.serving.transports.http import statuses
 
 
-def test_every_folder_is_a_transport_that_can_serve_and_be_asked_for_its_health():
-    assert transports.names() == ["http"]
+def test_every_folder_but_that_of_http_is_a_transport_that_can_listen_beside_it():
+    assert transports.names() == ["grpc"]
     for name in transports.names():
         transport = transports.get(name)
-        assert callable(transport.serve)
-        assert transport.is_ready(host="127.0.0.1", port=1) is False
+        assert callable(transport.listening)
+        assert 1024 < transport.PORT < 2**16
+        assert (requirements.folder() / transport.REQUIREMENTS).is_file()
+
+
+def test_no_server_is_not_ready():
+    assert http.is_ready(host="127.0.0.1", port=1) is False
+
+
+def test_a_transport_without_its_port_is_refused_with_the_form_that_is_meant():
+    command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", ".", "--also"]
+    for text in ("grpc", "http:8000", "grpc:x"):
+        done = subprocess.run([*command, text], capture_output=True, encoding="utf-8", check=False)
+        assert done.returncode == 2
+        assert f"{text!r} is no transport with its port: write one of grpc as NAME:PORT" in done.stderr
 
 
 def test_the_health_check_imports_no_server():

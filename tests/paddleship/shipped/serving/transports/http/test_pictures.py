@@ -158,10 +158,10 @@ def test_a_picture_beside_numbers_is_sent_in_json_only(tmp_path):
 
 def test_columns_of_text_are_no_base64():
     texts = {"inputs": [{"name": "title", "datatype": "BYTES", "shape": [1], "data": ["Y2F0"]}]}
-    assert protocol.tensors(texts, binary=["photo"])[0].decode() == ["Y2F0"]
-    assert protocol.tensors(in_json(b"cat"), binary=["photo"])[0].decode() == [b"cat"]
+    assert protocol.tensors(texts, files=["photo"], most_rows=4)[0].decode() == ["Y2F0"]
+    assert protocol.tensors(in_json(b"cat"), files=["photo"], most_rows=4)[0].decode() == [b"cat"]
     with pytest.raises(RequestError, match="base64"):
-        protocol.tensors(in_json("Y2F0\n"), binary=["photo"])[0].decode()
+        protocol.tensors(in_json("Y2F0\n"), files=["photo"], most_rows=4)[0].decode()
 
 
 def test_acceptance_asks_in_both_forms_and_with_malformed_pictures(pictures):
@@ -195,6 +195,7 @@ def test_acceptance_finds_a_server_that_answers_what_it_must_refuse(pictures):
         )
     assert [fault.partition(":")[0] for fault in observed.hostile] == [
         "a good one",
+        "a good one, binary tensors",
         "a good one, the bytes as the whole body (application/x-www-form-urlencoded)",
         "a good one, the bytes as the whole body (application/octet-stream)",
     ]

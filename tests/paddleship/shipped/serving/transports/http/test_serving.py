@@ -237,21 +237,6 @@ def test_beyond_the_budget_a_request_is_a_503_and_the_room_comes_back(tensors):
             assert client.post("/v2/models/tiny/infer", content=body).status_code in (200, 400)
 
 
-@pytest.mark.parametrize(
-    ("headers", "words"),
-    [
-        ({"Inference-Header-Content-Length": "10"}, "binary_data=False"),
-        ({"Content-Encoding": "gzip"}, "content encoding 'gzip' is not supported"),
-        ({"Content-Encoding": "deflate"}, "content encoding 'deflate' is not supported"),
-    ],
-)
-def test_forms_that_are_not_supported_are_named(client, headers, words):
-    answer = client.post("/v2/models/tiny/infer", json=request(), headers=headers)
-    assert answer.status_code == 415
-    assert words in answer.json()["error"]
-    assert client.post("/v2/models/tiny/infer", json=request(), headers={"Content-Encoding": "identity"}).status_code == 200
-
-
 def test_an_answer_says_what_was_cut_of_a_text(text_client):
     texts = ["好x好x", "好x好xx", "  好 ", "x" * 5000]
     body = {"inputs": [{"name": "text", "datatype": "BYTES", "shape": [4], "data": texts}]}

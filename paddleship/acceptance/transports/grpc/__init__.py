@@ -1,0 +1,1 @@
+"""Test a server over gRPC: requests and answers as tritonclient writes and reads them."""

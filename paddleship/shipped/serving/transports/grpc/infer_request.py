@@ -1,0 +1,61 @@
+"""One request over gRPC, from its message to the future of its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+
+from paddleship.errors import RequestError
+from paddleship.shipped.serving.asking import PendingAnswer
+from paddleship.shipped.serving.columns import Columns
+from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.transports.grpc import tensors, wire
+from paddleship.shipped.serving.transports.grpc.limits import UNCHECKED_BYTES, MessageLimits
+from paddleship.shipped.serving.transports.grpc.messages import ModelInferRequest, ModelInferResponse
+
+
+class InferRequest(PendingAnswer):
+    """One request: its message, and the future of its answer."""
+
+    def __init__(self, service: Service, limits: MessageLimits, content: bytes, *, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self._service, self._limits, self._content = service, limits, content
+        self._model = service.loaded()
+        self._id, self._wanted = "", list[str]()
+
+    @property
+    def size(self) -> int:
+        return len(self._content)
+
+    def is_gone(self) -> bool:
+        return self.answer.cancelled()
+
+    def decode(self) -> Columns:
+        """The columns of the message. Raises RequestError, and ServingError for another model."""
+        if len(self._content) > UNCHECKED_BYTES:
+            wire.check(self._content, self._limits)
+        try:
+            message = ModelInferRequest.FromString(self._content)
+        except DecodeError:
+            raise RequestError("the message is not a ModelInferRequest: send one of the Open Inference Protocol") from None
+        model = self._model = self._service.model(message.model_name, message.model_version or None)
+        files = [spec.name for spec in model.requests if spec.dtype == "bytes"]
+        columns = model.check(tensors.tensors(message, files=files, most_rows=model.limits.max_batch))
+        self._id, self._wanted = message.id, tensors.wanted(message, [spec.name for spec in model.outputs])
+        return columns
+
+    def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
+        """The answer, with raw contents. Raises ServingError (UNSENDABLE)."""
+        message = ModelInferResponse(model_name=self._model.candidate.model, model_version=self._model.version, id=self._id)
+        if cuts:
+            message.parameters["truncated"].string_param = orjson.dumps(cuts).decode()
+        if absent := [name for name in self._wanted if name not in outputs]:
+            raise ServingError(
+                Kind.UNSENDABLE, f"output {absent[0]!r} cannot be made of outputs that hold NaN or infinity: send other values"
+            )
+        return tensors.encode(message, {name: outputs[name] for name in self._wanted or outputs})
