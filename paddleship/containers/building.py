@@ -32,7 +32,8 @@ def build(
 ) -> tuple[Any, Any]:
     """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with."""
     rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
-    settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded)
+    together = rows.independent and exact
+    settings = Settings(batching=together, padding=together and rows.padded, slo_p99_ms=params.benchmark.slo_p99_ms)
     wanted = base_image(params, proven_with["python"])
     base = image.require_base(client, wanted)
     python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])

@@ -6,6 +6,7 @@ import argparse
 import logging
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,9 @@ def _parser() -> argparse.ArgumentParser:
         "--sample", type=Path, metavar="FOLDER", help="count features of the requests in a file there, for `paddleship drift`"
     )
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
+    parser.add_argument(
+        "--slo-ms", type=float, metavar="MS", help="refuse a request that would take longer (default: benchmark.slo_p99_ms of the image)"
+    )
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
 
@@ -62,7 +66,11 @@ def _service(arguments: argparse.Namespace) -> Service:
     def load() -> ServedModel:
         return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
 
-    given = settings.Settings() if arguments.no_batching else settings.read(arguments.candidate)
+    given = settings.read(arguments.candidate)
+    if arguments.no_batching:
+        given = replace(given, batching=False, padding=False)
+    if arguments.slo_ms is not None:
+        given = replace(given, slo_p99_ms=arguments.slo_ms)
     return Service(load, Budget(limits.in_flight_bytes(memory)), given)
 
 

@@ -2,8 +2,8 @@
 
 A runtime must be used by one thread at a time and may hold the GIL while it runs. So all inference of a process runs in one
 separate thread, and the threads of transports stay free for health checks. What comes meanwhile waits, and is answered together. Only a
-model that answers in well under a millisecond, less than a change of threads costs, answers on the thread of the transport. Scale by
-processes.
+model that answers in well under a millisecond, less than a change of threads costs, answers on the thread of the transport. What waits is
+bounded, and what would wait too long is refused at once. Scale by processes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.queueing import Queue, Turn
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.stages import Stages
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_QUICK_BYTES, _QUICK_REQUESTS = 2**11, 32  # of a request that a transport answers on its thread, and how many of them in one turn
+_QUICK_REQUESTS = 32  # small ones that a transport answers on its thread in one turn
 _SLOW_S, _MOST_SLOW, _LOOKED_AT = 0.005, 3, 64  # after so many slow turns of the last ones, the model has its own thread
 _QUICK_AGAIN_S = 30.0  # for so long
 
@@ -40,12 +42,14 @@ class State(StrEnum):
 
 
 _ALONE = Settings()
+_MOST_WAITING, _LONGEST_S = 1024, 30.0  # requests of about one size, and their time in the server if the image has no objective
+_SLO_SHARE = 0.7  # of the objective that the model and the queue may take; the rest is for the connection, and for estimates that are wrong
 
 
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `settings` say whether several requests may share a batch.
+    `settings` say whether several requests may share a batch, and how long one may take. `stages` counts how long they took.
     """
 
     def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE) -> None:
@@ -55,7 +59,8 @@ class Service:
         self._answering: Answering  # once the model is ready, and there are no requests before
         self._load, self._settings, self._stopping = load, settings, False
         self._thread = runtimes.inference_thread()
-        self._waiting: deque[Request] = deque()
+        longest_s = _SLO_SHARE * settings.slo_p99_ms / 1000 if settings.slo_p99_ms else _LONGEST_S
+        self.queue, self.stages = Queue(most=_MOST_WAITING, longest_s=longest_s), Stages()
         self._in_thread = False
         self._slow: deque[bool] = deque(maxlen=_LOOKED_AT)
         self._quick_from = math.inf
@@ -100,11 +105,11 @@ class Service:
     def ask(self, request: Request) -> None:
         """Let a request wait until `answer_waiting`, which the transport calls when it has put all that came together.
 
-        Raises ServingError (STOPPING).
+        Raises ServingError (STOPPING, or BUSY for one that would wait too long).
         """
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
-        self._waiting.append(request)
+        self.queue.put(request)
 
     def answer_waiting(self) -> bool:
         """Answer some of what waits now if the model is quick, else all of it on the inference thread.
@@ -116,9 +121,9 @@ class Service:
                 self._answer_quickly()
             finally:
                 self._turn.release()
-            return bool(self._waiting)
+            return bool(self.queue)
         with self._lock:
-            if self._waiting and not self._in_thread:
+            if self.queue and not self._in_thread:
                 self._in_thread = True
                 self._thread.submit(self._answer_in_thread)
         return False
@@ -130,33 +135,41 @@ class Service:
         return self._thread.submit(self._probe)
 
     def _is_quick(self) -> bool:
-        """Whether the request that has waited longest may be answered on the thread of the transport."""
-        if self._in_thread or not self._waiting or self._waiting[0].size > _QUICK_BYTES:
-            return False
-        return time.perf_counter() >= self._quick_from
+        """Whether small requests may be answered on the thread of the transport."""
+        return not self._in_thread and self.queue.has_small and time.perf_counter() >= self._quick_from
 
     def _answer_quickly(self) -> None:
-        begun, requests = time.perf_counter(), deque[Request]()
-        while self._waiting and len(requests) < _QUICK_REQUESTS and self._waiting[0].size <= _QUICK_BYTES:
-            requests.append(self._waiting.popleft())
-        self._answering.answer(requests)
-        self._slow.append(time.perf_counter() - begun > _SLOW_S)
+        if (turn := self.queue.take(rows=math.inf, most=_QUICK_REQUESTS)) is None:
+            return
+        begun = time.perf_counter()
+        seconds = self._answer(turn)
+        self._slow.append(seconds > _SLOW_S)
         if self._slow[-1] and sum(self._slow) >= _MOST_SLOW:
             self._slow.clear()
             self._quick_from = begun + _QUICK_AGAIN_S
             log.info("requests took more than %g ms: the model answers on a thread of its own for %g s", 1000 * _SLOW_S, _QUICK_AGAIN_S)
 
     def _answer_in_thread(self) -> None:
-        """Answer what waits by now, and come back later for more, so that a probe has its turn; at the end, answer all."""
+        """Answer one turn of what waits, and come back later for more, so that a probe has its turn; at the end, answer all."""
+        rows = self._answering.model.limits.max_batch if self.batching else 1
         while True:
             with self._turn:
-                self._answering.answer(deque(self._waiting.popleft() for _ in range(len(self._waiting))))
+                if turn := self.queue.take(rows=rows):
+                    self._answer(turn)
             with self._lock:
-                self._in_thread = bool(self._waiting)
+                self._in_thread = bool(self.queue)
                 if self._in_thread and not self._stopping:
                     self._thread.submit(self._answer_in_thread)
                 if not self._in_thread or not self._stopping:
                     return
+
+    def _answer(self, turn: Turn) -> float:
+        """Answer the requests of a turn. The seconds that it took."""
+        begun, rows = time.perf_counter(), self.stages.rows
+        self._answering.answer(turn.requests)
+        seconds, turn.rows = time.perf_counter() - begun, self.stages.rows - rows
+        self.queue.learn(turn, seconds)
+        return seconds
 
     def _probe(self) -> None:
         if self._model is not None:
@@ -173,7 +186,7 @@ class Service:
             self.failure = failure
             on_failure(failure)
             return
-        self._answering = Answering(model, self._settings)
+        self._answering = Answering(model, self._settings, self.stages)
         self._quick_from = 0.0 if model.is_quick else math.inf
         self._model = model
         log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)

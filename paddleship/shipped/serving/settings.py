@@ -16,15 +16,16 @@ _FILE = "serving.json"
 class Settings:
     """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one.
 
-    `padding`: nor on how far it is padded, so these may be of different sizes.
+    `padding`: nor on how far it is padded, so these may be of different sizes. `slo_p99_ms`: a request that would take longer is refused.
     """
 
     batching: bool = False
     padding: bool = False
+    slo_p99_ms: float | None = None
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate."""
-        (folder / _FILE).write_bytes(orjson.dumps(asdict(self)))
+        (folder / _FILE).write_bytes(orjson.dumps({name: value for name, value in asdict(self).items() if value is not None}))
 
 
 def read(folder: Path) -> Settings:

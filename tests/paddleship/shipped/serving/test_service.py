@@ -196,7 +196,7 @@ service.probe().result()
 
 
 class Asked:
-    size = 0
+    size, arrived, deadline = 0, 0, 1e9
     is_gone = staticmethod(lambda: False)
     decode = staticmethod(lambda: {"x": [[3.0, 4.0]]})
     encode = staticmethod(lambda columns, outputs: outputs["scores"].tolist())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
@@ -22,7 +23,7 @@ from paddleship.errors import RequestError
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import statuses
+from paddleship.shipped.serving.transports.http import deadlines, statuses
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
@@ -92,10 +93,13 @@ class Endpoints:
 
     async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
         """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
-        body = Body(dict(scope["headers"]), model.limits, self._service.budget)
+        arrived, headers, loop = time.perf_counter(), dict(scope["headers"]), asyncio.get_running_loop()
+        deadline = deadlines.of_headers(headers, arrived)
+        body = Body(headers, model.limits, self._service.budget)
         try:
             await body.receive(receive)
-            return await self._ask(HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop()))
+            is_gone = scope.get(IS_GONE, _not)
+            return await self._ask(HttpRequest(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline))
         except Gone:
             raise ClientDisconnect from None
         finally:

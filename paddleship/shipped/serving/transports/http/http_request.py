@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paddleship.shipped.serving.columns import Columns
+from paddleship.shipped.serving.transports.http import deadlines
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
@@ -15,10 +18,23 @@ _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
 
 class HttpRequest:
-    """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread."""
+    """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread.
 
-    def __init__(self, model: JsonModel, body: Body, *, is_gone: Callable[[], bool], loop: asyncio.AbstractEventLoop) -> None:
+    It `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`.
+    """
+
+    def __init__(
+        self,
+        model: JsonModel,
+        body: Body,
+        *,
+        is_gone: Callable[[], bool],
+        loop: asyncio.AbstractEventLoop,
+        arrived: float = 0.0,
+        deadline: float = math.inf,
+    ) -> None:
         self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
+        self.arrived, self.deadline = arrived or time.perf_counter(), deadline
         self._reader = threading.get_ident()
         self._id: str | None = None
         self._wanted: Sequence[str] = ()
@@ -29,11 +45,12 @@ class HttpRequest:
         return len(self._body.content)
 
     def decode(self) -> Columns:
-        """The columns of the body, JSON or the value of the one column of the model. Raises RequestError."""
+        """The columns of the body, JSON or the value of the one column of the model. Raises RequestError, and ServingError (EXPIRED)."""
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
         columns = self._model.columns(request)
+        deadlines.of_parameters(request, self.arrived)
         self._id, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
