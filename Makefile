@@ -82,6 +82,9 @@ parity-bench: setup ## inject faults into exports and images, and count missed f
 serve-bench: setup ## a candidate's requests/s over HTTP, beside a constant on the same stack and the candidate in process: [SHORT=1] [CANDIDATE=folder]
 	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve
 
+serve-overload-bench: setup ## what the server answers in time at twice the load that it can answer: [SHORT=1] [CANDIDATE=folder]
+	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve.overload
+
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
@@ -112,4 +115,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

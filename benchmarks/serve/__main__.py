@@ -39,7 +39,7 @@ def main() -> None:
     if not (folder / "candidate.json").exists():
         sys.exit(f"error: there is no candidate in {folder}: make one with `make pipeline UNTIL=optimize`, or give CANDIDATE=folder")
     candidate = Candidate.load(folder)
-    bodies, path = _bodies(candidate), f"/v2/models/{candidate.model}/infer"
+    bodies, path = bodies_of(candidate), f"/v2/models/{candidate.model}/infer"
     requests = [client.request(path, body) for body in bodies]
     rows: Rows = {(name, count): [] for name in SERVERS for count in CONNECTIONS}
     inside: dict[int, list[float]] = {count: [] for count in TOGETHER}
@@ -58,7 +58,7 @@ def main() -> None:
     sys.exit(3 if missed and not short else 0)
 
 
-def _bodies(candidate: Candidate) -> list[bytes]:
+def bodies_of(candidate: Candidate) -> list[bytes]:
     """Requests of one held-out row each."""
     rows = dataset.read(Path(loading.load(Path("params.yaml")).paths.prepared), "test")
     specs = build(candidate.preprocess, candidate.inputs, candidate.dimensions).requests

@@ -55,8 +55,8 @@ class Server:
 
 
 @contextlib.contextmanager
-def running(name: str, folder: Path, path: str, body: bytes) -> Iterator[Server]:
-    """A server of the candidate in a folder, or one that answers as many bytes as the candidate does to a body."""
+def running(name: str, folder: Path, path: str, body: bytes, *, slo_ms: float | None = None) -> Iterator[Server]:
+    """A server of the candidate in a folder, with an objective or none, or one that answers as many bytes as the candidate does to a body."""
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         copy, port = Path(scratch) / "candidate", background.free_port()
         command = ["-m", "paddleship.shipped.serving", "--candidate", str(copy), "--port", str(port)]
@@ -65,7 +65,7 @@ def running(name: str, folder: Path, path: str, body: bytes) -> Iterator[Server]
                 command = ["-m", "benchmarks.serve.constant", str(port), str(len(_answer(ours.port, path, body)))]
         else:
             shutil.copytree(folder, copy)
-            Settings(batching=name == BATCHED, padding=name == BATCHED).write(copy)
+            Settings(batching=name == BATCHED, padding=name == BATCHED, slo_p99_ms=slo_ms).write(copy)
         log = stack.enter_context((Path(scratch) / "log").open("wb"))
         process = subprocess.Popen([sys.executable, *command], stdout=log, stderr=log)
         stack.callback(process.wait, timeout=60)

@@ -17,8 +17,28 @@ from paddleship.shipped.serving.errors import Kind, ServingError
 SMALL_BYTES = 2**11  # of the requests of the first class; those of the next have up to eight times as many, and so on
 _CLASS_BITS = 3
 _OVERHEAD_BYTES = 2**9  # a request costs as much as if it had so many more
-_REMEMBERED = 0.8  # share of what was learned before, with each turn
+_REMEMBERED, _LARGEST_REMEMBERED = 0.8, 0.98  # share of what was learned before, with each turn, and of the cost of the largest turn
+_SPREAD = 1e-3  # of the squares of costs: turns that differ less say nothing about the part of each unit
 _MOST_RETRY_S = 60
+
+
+class _Pace:
+    """How long turns take: a constant and a part for each unit of their cost, by least squares over the last ones."""
+
+    def __init__(self) -> None:
+        self._sums = (0.0,) * 5
+        self._turn_s = self._unit_s = 0.0
+
+    def learn(self, cost: float, seconds: float) -> None:
+        new = (1.0, cost, cost * cost, seconds, cost * seconds)
+        self._sums = turns, costs, squares, times, products = tuple(_REMEMBERED * old + one for old, one in zip(self._sums, new, strict=True))
+        spread = turns * squares - costs * costs
+        unit_s = (turns * products - costs * times) / spread if spread > _SPREAD * squares else times / costs
+        self._unit_s = min(max(unit_s, 0.0), times / costs)
+        self._turn_s = (times - self._unit_s * costs) / turns
+
+    def seconds(self, turns: int, cost: float) -> float:
+        return turns * self._turn_s + cost * self._unit_s
 
 
 class _Class:
@@ -27,18 +47,26 @@ class _Class:
     def __init__(self) -> None:
         self.waiting: deque[Request] = deque()
         self.pending, self.used_s, self.turn_s = 0, 0.0, 0.0
-        self._cost, self._seconds = 0.0, 0.0
+        self._pace, self._most_cost, self._row_bytes = _Pace(), 1, 0.0
 
-    @property
-    def pending_s(self) -> float:
-        """The time that the model takes for all of them, as far as is known."""
-        return self.pending * self._seconds / self._cost if self._cost else 0.0
+    def seconds(self, more: int = 0) -> float:
+        """The time that the model takes for all of them, and for a further one of this cost, as far as is known."""
+        cost = self.pending + more
+        return self._pace.seconds(-(-cost // self._most_cost), cost)
 
-    def learn(self, cost: int, seconds: float) -> None:
-        self.pending -= cost
+    def rows(self, request: Request) -> float:
+        """About how many rows a request has; infinitely many as long as none is known."""
+        return max(1.0, request.size / self._row_bytes) if self._row_bytes else math.inf
+
+    def learn(self, turn: Turn, seconds: float) -> None:
+        self.pending -= turn.cost
         self.used_s += seconds
         self.turn_s = seconds
-        self._cost, self._seconds = _REMEMBERED * self._cost + cost, _REMEMBERED * self._seconds + seconds
+        self._most_cost = max(turn.cost, int(_LARGEST_REMEMBERED * self._most_cost))
+        self._pace.learn(turn.cost, seconds)
+        if turn.rows:
+            new = (turn.cost - turn.count * _OVERHEAD_BYTES) / turn.rows
+            self._row_bytes += (1 - _REMEMBERED if self._row_bytes else 1.0) * (new - self._row_bytes)
 
 
 class Turn:
@@ -46,8 +74,7 @@ class Turn:
 
     def __init__(self, of: _Class, requests: deque[Request]) -> None:
         self.of, self.requests, self.rows = of, requests, 0
-        self.cost = sum(map(_cost, requests))
-        self.bytes = self.cost - len(requests) * _OVERHEAD_BYTES
+        self.cost, self.count = sum(map(_cost, requests)), len(requests)
 
 
 class Queue:
@@ -57,7 +84,6 @@ class Queue:
         self._most, self._longest_s = most, longest_s
         self._lock = threading.Lock()
         self._classes: dict[int, _Class] = {0: _Class()}
-        self._row_bytes = 0.0
 
     def __len__(self) -> int:
         return sum(len(one.waiting) for one in self._classes.values())
@@ -70,60 +96,64 @@ class Queue:
         """Let a request wait. Raises ServingError (BUSY) at once if there is no room, or if its answer would come too late."""
         with self._lock:
             one = self._class(request.size)
-            self._admit(one, request.deadline)
+            if failure := self._refusal(one, request.size, request.deadline):
+                raise failure
             if not one.pending:
                 one.used_s = max(one.used_s, min((other.used_s for other in self._classes.values() if other.pending), default=0.0))
             one.waiting.append(request)
             one.pending += _cost(request)
 
-    def take(self, *, rows: float, most: int | None = None) -> Turn | None:
-        """The requests of the class whose turn it is, with about as many rows; at least one. None if nothing waits.
-
-        With `most`: of the smallest requests alone, and no more than that number.
-        """
+    def refusal(self, size: int) -> ServingError | None:
+        """Why a request of so many bytes would be refused now; None if it would not."""
         with self._lock:
-            waiting = [one for one in self._classes.values() if one.waiting] if most is None else [self._classes[0]]
-            if not (turn := min(waiting, key=lambda one: one.used_s, default=None)) or not turn.waiting:
+            return self._refusal(self._class(size), size, math.inf)
+
+    def take(self, *, rows: int) -> Turn | None:
+        """The requests of the class whose turn it is, with about as many rows; at least one. None if nothing waits."""
+        with self._lock:
+            one = min((one for one in self._classes.values() if one.waiting), key=lambda one: one.used_s, default=None)
+            if one is None:
                 return None
-            taken, left = deque([turn.waiting.popleft()]), rows
-            left -= self._rows(taken[0])
-            while turn.waiting and left >= (more := self._rows(turn.waiting[0])) and (most is None or len(taken) < most):
-                taken.append(turn.waiting.popleft())
+            taken = deque([one.waiting.popleft()])
+            left = rows - one.rows(taken[0])
+            while one.waiting and left >= (more := one.rows(one.waiting[0])):
+                taken.append(one.waiting.popleft())
                 left -= more
-            return Turn(turn, taken)
+            return Turn(one, taken)
+
+    def take_small(self, most: int) -> Turn | None:
+        """Requests of the first class, up to that number. None if there are none."""
+        with self._lock:
+            small = self._classes[0]
+            taken = deque(small.waiting.popleft() for _ in range(min(most, len(small.waiting))))
+            return Turn(small, taken) if taken else None
 
     def learn(self, turn: Turn, seconds: float) -> None:
         """Take over how long a turn took, which has its outcomes now."""
         with self._lock:
-            turn.of.learn(turn.cost, seconds)
-            if turn.rows:
-                self._row_bytes = _REMEMBERED * (self._row_bytes or turn.bytes / turn.rows) + (1 - _REMEMBERED) * turn.bytes / turn.rows
+            turn.of.learn(turn, seconds)
 
     def _class(self, size: int) -> _Class:
         number = (((size - 1) // SMALL_BYTES).bit_length() + _CLASS_BITS - 1) // _CLASS_BITS if size > SMALL_BYTES else 0
         return self._classes.setdefault(number, _Class())
 
-    def _rows(self, request: Request) -> float:
-        """About how many rows a request has."""
-        return max(1.0, request.size / self._row_bytes) if self._row_bytes else 1.0
-
-    def _admit(self, one: _Class, deadline: float) -> None:
-        """Raises ServingError (BUSY) for a request of a class; not if it would be the only one, so that there is always one to learn from."""
+    def _refusal(self, one: _Class, size: int, deadline: float) -> ServingError | None:
+        """Why a request of a class gets no place; never if it would be the only one, so that there is always one to learn from."""
         if not one.pending:
-            return
+            return None
         if len(one.waiting) >= self._most:
-            raise _busy(f"{self._most} requests wait", 1)
-        expected = self._expected_s(one)
+            return _busy(f"{self._most} requests wait", 1)
+        expected = self._expected_s(one, size)
         if expected > self._longest_s:
-            raise _busy(f"an answer would take about {expected:.2g} s, more than the {self._longest_s:g} s that requests may take", expected)
+            return _busy(f"an answer would take about {expected:.2g} s, more than the {self._longest_s:g} s that requests may take", expected)
         if deadline < math.inf and expected > deadline - time.perf_counter():
-            raise _busy(f"an answer would take about {expected:.2g} s, more than the time limit of the request", expected)
+            return _busy(f"an answer would take about {expected:.2g} s, more than the time limit of the request", expected)
+        return None
 
-    def _expected_s(self, one: _Class) -> float:
-        """When another request of a class would be answered: after its own, and as much of the time for each other class."""
-        own = one.pending_s
-        others = (min(other.pending_s, max(own, other.turn_s)) for other in self._classes.values() if other is not one and other.pending)
-        return own + one.turn_s + sum(others)
+    def _expected_s(self, one: _Class, size: int) -> float:
+        """When another request of a class would be answered: with the last of its own, and after as much of the time for each other class."""
+        own = one.seconds(size + _OVERHEAD_BYTES)
+        return own + sum(min(other.seconds(), max(own, other.turn_s)) for other in self._classes.values() if other is not one and other.pending)
 
 
 def _cost(request: Request) -> int:

@@ -43,7 +43,7 @@ class State(StrEnum):
 
 _ALONE = Settings()
 _MOST_WAITING, _LONGEST_S = 1024, 30.0  # requests of about one size, and their time in the server if the image has no objective
-_SLO_SHARE = 0.7  # of the objective that the model and the queue may take; the rest is for the connection, and for estimates that are wrong
+_SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the rest is for the connection, and for estimates that are wrong
 
 
 class Service:
@@ -139,7 +139,7 @@ class Service:
         return not self._in_thread and self.queue.has_small and time.perf_counter() >= self._quick_from
 
     def _answer_quickly(self) -> None:
-        if (turn := self.queue.take(rows=math.inf, most=_QUICK_REQUESTS)) is None:
+        if (turn := self.queue.take_small(_QUICK_REQUESTS)) is None:
             return
         begun = time.perf_counter()
         seconds = self._answer(turn)
