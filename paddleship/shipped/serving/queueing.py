@@ -26,15 +26,18 @@ class _Pace:
     """How long turns take: a constant and a part for each unit of their cost, by least squares over the last ones."""
 
     def __init__(self) -> None:
-        self._sums = (0.0,) * 5
+        self._turns = self._costs = self._squares = self._times = self._products = 0.0
         self._turn_s = self._unit_s = 0.0
 
     def learn(self, cost: float, seconds: float) -> None:
-        new = (1.0, cost, cost * cost, seconds, cost * seconds)
-        self._sums = turns, costs, squares, times, products = tuple(_REMEMBERED * old + one for old, one in zip(self._sums, new, strict=True))
-        spread = turns * squares - costs * costs
-        unit_s = (turns * products - costs * times) / spread if spread > _SPREAD * squares else times / costs
-        self._unit_s = min(max(unit_s, 0.0), times / costs)
+        self._turns = turns = _REMEMBERED * self._turns + 1
+        self._costs = costs = _REMEMBERED * self._costs + cost
+        self._squares = squares = _REMEMBERED * self._squares + cost * cost
+        self._times = times = _REMEMBERED * self._times + seconds
+        self._products = products = _REMEMBERED * self._products + cost * seconds
+        spread, most_s = turns * squares - costs * costs, times / costs
+        unit_s = (turns * products - costs * times) / spread if spread > _SPREAD * squares else most_s
+        self._unit_s = min(max(unit_s, 0.0), most_s)
         self._turn_s = (times - self._unit_s * costs) / turns
 
     def seconds(self, turns: int, cost: float) -> float:
@@ -74,7 +77,8 @@ class Turn:
 
     def __init__(self, of: _Class, requests: deque[Request]) -> None:
         self.of, self.requests, self.rows = of, requests, 0
-        self.cost, self.count = sum(map(_cost, requests)), len(requests)
+        self.count = len(requests)
+        self.cost = sum(request.size for request in requests) + self.count * _OVERHEAD_BYTES
 
 
 class Queue:
@@ -96,17 +100,18 @@ class Queue:
         """Let a request wait. Raises ServingError (BUSY) at once if there is no room, or if its answer would come too late."""
         with self._lock:
             one = self._class(request.size)
-            if failure := self._refusal(one, request.size, request.deadline):
+            if one.pending and (failure := self._refusal(one, request.size, request.deadline)):
                 raise failure
-            if not one.pending:
+            if not one.pending and len(self._classes) > 1:
                 one.used_s = max(one.used_s, min((other.used_s for other in self._classes.values() if other.pending), default=0.0))
             one.waiting.append(request)
-            one.pending += _cost(request)
+            one.pending += request.size + _OVERHEAD_BYTES
 
     def refusal(self, size: int) -> ServingError | None:
         """Why a request of so many bytes would be refused now; None if it would not."""
         with self._lock:
-            return self._refusal(self._class(size), size, math.inf)
+            one = self._class(size)
+            return self._refusal(one, size, math.inf) if one.pending else None
 
     def take(self, *, rows: int) -> Turn | None:
         """The requests of the class whose turn it is, with about as many rows; at least one. None if nothing waits."""
@@ -134,13 +139,12 @@ class Queue:
             turn.of.learn(turn, seconds)
 
     def _class(self, size: int) -> _Class:
-        number = (((size - 1) // SMALL_BYTES).bit_length() + _CLASS_BITS - 1) // _CLASS_BITS if size > SMALL_BYTES else 0
-        return self._classes.setdefault(number, _Class())
+        if size <= SMALL_BYTES:
+            return self._classes[0]
+        return self._classes.setdefault((((size - 1) // SMALL_BYTES).bit_length() + _CLASS_BITS - 1) // _CLASS_BITS, _Class())
 
     def _refusal(self, one: _Class, size: int, deadline: float) -> ServingError | None:
-        """Why a request of a class gets no place; never if it would be the only one, so that there is always one to learn from."""
-        if not one.pending:
-            return None
+        """Why a request of a class gets no place; not asked for the only one, so that there is always one to learn from."""
         if len(one.waiting) >= self._most:
             return _busy(f"{self._most} requests wait", 1)
         expected = self._expected_s(one, size)
@@ -154,10 +158,6 @@ class Queue:
         """When another request of a class would be answered: with the last of its own, and after as much of the time for each other class."""
         own = one.seconds(size + _OVERHEAD_BYTES)
         return own + sum(min(other.seconds(), max(own, other.turn_s)) for other in self._classes.values() if other is not one and other.pending)
-
-
-def _cost(request: Request) -> int:
-    return request.size + _OVERHEAD_BYTES
 
 
 def _busy(reason: str, after_s: float) -> ServingError:

@@ -150,6 +150,24 @@ def test_what_a_quick_model_is_asked_in_one_turn_is_limited_and_the_rest_waits_f
     assert [request.outcome(1)["scores"].tolist() for request in requests] == [[[1 + number, -1]] for number in range(33)]
 
 
+def test_a_small_request_does_not_wait_for_all_large_ones_that_came_before_it(started):
+    service, hold, order = started(), threading.Event(), []
+    service.probe().result(20)
+    service._quick_from = math.inf
+    rows = np.ones((4096, 2), np.float32)
+    large = [Asked(x=rows, size=2**20, hold=hold) for _ in range(5)]
+    small = Asked(x=np.float32([[3, 4]]))
+    for number, request in enumerate((*large, small)):
+        deliver = request.deliver
+        request.deliver = lambda outcome, number=number, deliver=deliver: (order.append(number), deliver(outcome))
+        service.ask(request)
+        service.answer_waiting()
+    hold.set()
+    for request in (*large, small):
+        assert request.outcome(20)
+    assert order.index(5) <= 2
+
+
 def test_a_stopped_service_has_finished_what_it_began_and_takes_nothing_more(started):
     service, request = started(), Asked(x=np.float32([[3, 4]]), size=2**20)
     service.probe().result(20)
