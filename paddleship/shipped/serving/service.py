@@ -12,13 +12,14 @@ import logging
 import math
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from enum import StrEnum
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
@@ -49,7 +50,8 @@ _SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the 
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `settings` say whether several requests may share a batch, and how long one may take. `stages` counts how long they took.
+    `settings` say whether several requests may share a batch, and how long one may take. `stages` counts how long they took, and `failures`, in
+    which transports count, why others got no answer.
     """
 
     def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE) -> None:
@@ -60,7 +62,7 @@ class Service:
         self._load, self._settings, self._stopping = load, settings, False
         self._thread = runtimes.inference_thread()
         longest_s = _SLO_SHARE * settings.slo_p99_ms / 1000 if settings.slo_p99_ms else _LONGEST_S
-        self.queue, self.stages = Queue(most=_MOST_WAITING, longest_s=longest_s), Stages()
+        self.queue, self.stages, self.failures = Queue(most=_MOST_WAITING, longest_s=longest_s), Stages(), Counter[Kind]()
         self._in_thread = False
         self._slow: deque[bool] = deque(maxlen=_LOOKED_AT)
         self._quick_from = math.inf
@@ -70,6 +72,11 @@ class Service:
     def batching(self) -> bool:
         """Whether requests of this model share batches; only once it is ready."""
         return self._answering.batching
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """What is served; None as long as it is loading."""
+        return self._model.candidate if self._model is not None else None
 
     @property
     def state(self) -> State:
@@ -110,6 +117,12 @@ class Service:
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         self.queue.put(request)
+
+    def refusal(self, size: int) -> ServingError | None:
+        """Why a request of so many bytes has no place in the queue now, counted as a failure; None if it has one."""
+        if failure := self.queue.refusal(size):
+            self.failures[failure.kind] += 1
+        return failure
 
     def answer_waiting(self) -> bool:
         """Answer some of what waits now if the model is quick, else all of it on the inference thread.

@@ -21,9 +21,9 @@ from starlette.types import Receive, Scope, Send
 from paddleship import __version__
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.batching import Gone
-from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import deadlines, statuses
+from paddleship.shipped.serving.transports.http import deadlines, metrics, statuses
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import HttpRequest
@@ -69,6 +69,9 @@ class Endpoints:
         ready = self._service.state is State.READY
         return _json({"ready": ready}, 200 if ready else 503)
 
+    async def metrics(self, _request: Request) -> Response:
+        return Response(metrics.text(self._service, self._guard), media_type=metrics.MEDIA_TYPE)
+
     async def metadata(self, request: Request) -> Response:
         return _json(self._named(request).metadata())
 
@@ -83,9 +86,11 @@ class Endpoints:
         except ClientDisconnect:
             return
         except (ServingError, RequestError) as failure:
+            self._service.failures[kind_of(failure)] += 1
             await (await _explain(Request(scope), failure))(scope, receive, send)
         except Exception as failure:
             log.exception("a request failed")
+            self._service.failures[Kind.DEFECT] += 1
             await (await _defect(Request(scope), failure))(scope, receive, send)
         else:
             if not scope.get(ANSWER, _not)(answer):
@@ -158,6 +163,7 @@ def _not(*_: object) -> bool:
 
 def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
+    routes.append(Route("/metrics", endpoints.metrics))
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}

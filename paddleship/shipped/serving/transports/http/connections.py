@@ -10,6 +10,7 @@ import asyncio
 import functools
 import select
 import socket
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,7 +36,7 @@ _IDLE, _HEAD, _BODY = "idle", "head", "body"
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second.
 
-    `refusal` says of a request with a body of so many bytes why it would be refused, or None: it is refused before it costs more.
+    `refused` counts connections that were closed with an error, by status. `refusal` says of a request with a body of so many bytes why it would be refused, or None: it is refused before it costs more.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class Guard:
     ) -> None:
         self.limits, self.budget, self.refusal = limits, budget, refusal
         self.connections: set[Connection] = set()
+        self.refused: Counter[int] = Counter()
         self._drained_until = 0.0
 
     def admit(self, connection: Connection) -> bool:
@@ -280,6 +282,7 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
         """Send an error if no answer was started, and close."""
+        self._guard.refused[status] += 1
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
             body = orjson.dumps({"error": message})
             head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]

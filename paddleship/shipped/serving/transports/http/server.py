@@ -26,7 +26,7 @@ def run(service: Service, *, host: str, port: int) -> None:
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
-    guard = Guard(ConnectionLimits(), service.budget, service.queue.refusal)
+    guard = Guard(ConnectionLimits(), service.budget, service.refusal)
     server = make_server(App(service, guard, on_failure=stop), guard, host=host, port=port)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
