@@ -24,6 +24,7 @@ from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.queueing import Queue, Turn
 from paddleship.shipped.serving.settings import Settings
 from paddleship.shipped.serving.stages import Stages
@@ -42,7 +43,7 @@ class State(StrEnum):
     STOPPING = "stopping"
 
 
-_ALONE = Settings()
+_ALONE, _OPEN = Settings(), Options()
 _MOST_WAITING, _LONGEST_S = 1024, 30.0  # requests of about one size, and their time in the server if the image has no objective
 _SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the rest is for the connection, and for estimates that are wrong
 
@@ -50,12 +51,14 @@ _SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the 
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `settings` say whether several requests may share a batch, and how long one may take. `stages` counts how long they took, and `failures`, in
+    `settings` say whether several requests may share a batch, and how long one may take; `options` are for transports. `stages` counts how long they took, and `failures`, in
     which transports count, why others got no answer.
     """
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE) -> None:
-        self.budget = budget
+    def __init__(
+        self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE, options: Options = _OPEN
+    ) -> None:
+        self.budget, self.options = budget, options
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before

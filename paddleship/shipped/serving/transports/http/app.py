@@ -26,7 +26,7 @@ from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports.http import deadlines, metrics, statuses
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
-from paddleship.shipped.serving.transports.http.http_request import HttpRequest
+from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
 log = logging.getLogger("paddleship.shipped.serving")
@@ -104,7 +104,8 @@ class Endpoints:
         try:
             await body.receive(receive)
             is_gone = scope.get(IS_GONE, _not)
-            return await self._ask(HttpRequest(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline))
+            scope[ASKED] = request = HttpRequest(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline)
+            return await self._ask(request)
         except Gone:
             raise ClientDisconnect from None
         finally:

@@ -211,7 +211,7 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the connection stays open for an answer: a client may close its sending side after a complete request."""
-        if self._phase != _IDLE or self._answered:
+        if self._phase != _IDLE or self._answered or self.scheme == "https":  # over TLS, one side cannot close alone
             return False
         self.cycle.keep_alive = False
         self.loop.call_later(_PROBE_S, self._probe)

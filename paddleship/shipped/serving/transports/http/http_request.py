@@ -14,13 +14,14 @@ from paddleship.shipped.serving.transports.http import deadlines
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
+ASKED = "paddleship.asked"  # in the scope of a request: its HttpRequest
 _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
 
 class HttpRequest:
     """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread.
 
-    It `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`.
+    It `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`. `number` is the id in its body, once it is decoded.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class HttpRequest:
         self._model, self._body, self._loop, self.is_gone = model, body, loop, is_gone
         self.arrived, self.deadline = arrived or time.perf_counter(), deadline
         self._reader = threading.get_ident()
-        self._id: str | None = None
+        self.number: str | None = None
         self._wanted: Sequence[str] = ()
         self.answer: asyncio.Future[bytes] = loop.create_future()
 
@@ -51,12 +52,12 @@ class HttpRequest:
         request = self._model.parse(self._body.content)
         columns = self._model.columns(request)
         deadlines.of_parameters(request, self.arrived)
-        self._id, self._wanted = request.get("id"), self._model.wanted(request)
+        self.number, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 
     def encode(self, columns: Columns, outputs: Mapping[str, Any]) -> bytes:
         """The answer in JSON. Raises ServingError."""
-        return self._model.reply(columns, outputs, number=self._id, wanted=self._wanted)
+        return self._model.reply(columns, outputs, number=self.number, wanted=self._wanted)
 
     def deliver(self, outcome: bytes | BaseException) -> None:
         """Give the answer to the event loop; a large one is waited for, so that no more of them are made than can be sent."""
