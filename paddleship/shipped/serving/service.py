@@ -103,13 +103,18 @@ class Service:
 
     def model(self, name: str, version: str | None = None) -> ServedModel:
         """The model of this name and version. Raises ServingError (NOT_READY, UNKNOWN_MODEL)."""
-        if self._model is None:
-            raise ServingError(Kind.NOT_READY, "the model is still loading")
-        ours = self._model.candidate.model
+        model = self.loaded()
+        ours = model.candidate.model
         if name != ours:
             raise ServingError(Kind.UNKNOWN_MODEL, f"there is no model {name!r}: this server has {ours!r}")
-        if version not in (None, self._model.version):
-            raise ServingError(Kind.UNKNOWN_MODEL, f"there is no version {version!r} of {name!r}: this server has {self._model.version!r}")
+        if version not in (None, model.version):
+            raise ServingError(Kind.UNKNOWN_MODEL, f"there is no version {version!r} of {name!r}: this server has {model.version!r}")
+        return model
+
+    def loaded(self) -> ServedModel:
+        """The one model of this server. Raises ServingError (NOT_READY)."""
+        if self._model is None:
+            raise ServingError(Kind.NOT_READY, "the model is still loading")
         return self._model
 
     def ask(self, request: Request) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 
@@ -23,15 +23,16 @@ from paddleship.errors import RequestError
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import deadlines, metrics, statuses
+from paddleship.shipped.serving.transports.http import deadlines, metrics, openapi, pages, statuses
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.rows import RowsRequest
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer")
+_INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer|/predict")
 _JSON = "application/json"
 
 
@@ -72,6 +73,9 @@ class Endpoints:
     async def metrics(self, _request: Request) -> Response:
         return Response(metrics.text(self._service, self._guard), media_type=metrics.MEDIA_TYPE)
 
+    async def openapi(self, _request: Request) -> Response:
+        return _json(openapi.document(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))
+
     async def metadata(self, request: Request) -> Response:
         return _json(self._named(request).metadata())
 
@@ -79,10 +83,13 @@ class Endpoints:
         model = self._named(request).model
         return _json({"name": model.candidate.model, "ready": model.answers}, 200 if model.answers else 503)
 
-    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str, version: str | None) -> None:
-        """Answer an inference request for a model, or say why there is no answer."""
+    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str | None, version: str | None) -> None:
+        """Answer an inference request for a model, or one of rows if no model is named; or say why there is no answer."""
         try:
-            answer = await self._infer(self._json_of(name, version), scope, receive)
+            if name is None:
+                answer = await self._infer(self._json_of_loaded(), scope, receive, RowsRequest)
+            else:
+                answer = await self._infer(self._json_of(name, version), scope, receive)
         except ClientDisconnect:
             return
         except (ServingError, RequestError) as failure:
@@ -96,7 +103,7 @@ class Endpoints:
             if not scope.get(ANSWER, _not)(answer):
                 await Response(answer, media_type=_JSON)(scope, receive, send)
 
-    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> bytes:
+    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive, form: type[HttpRequest] = HttpRequest) -> bytes:
         """The answer to an inference request. Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it."""
         arrived, headers, loop = time.perf_counter(), dict(scope["headers"]), asyncio.get_running_loop()
         deadline = deadlines.of_headers(headers, arrived)
@@ -104,7 +111,7 @@ class Endpoints:
         try:
             await body.receive(receive)
             is_gone = scope.get(IS_GONE, _not)
-            scope[ASKED] = request = HttpRequest(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline)
+            scope[ASKED] = request = form(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline)
             return await self._ask(request)
         except Gone:
             raise ClientDisconnect from None
@@ -132,9 +139,12 @@ class Endpoints:
         return self._json_of(request.path_params["name"], request.path_params.get("version"))
 
     def _json_of(self, name: str, version: str | None) -> JsonModel:
-        model = self._service.model(name, version)
+        self._service.model(name, version)
+        return self._json_of_loaded()
+
+    def _json_of_loaded(self) -> JsonModel:
         if self._json is None:
-            self._json = JsonModel(model, batching=self._service.batching)
+            self._json = JsonModel(self._service.loaded(), batching=self._service.batching)
         return self._json
 
 
@@ -164,13 +174,21 @@ def _not(*_: object) -> bool:
 
 def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
-    routes.append(Route("/metrics", endpoints.metrics))
+    routes += [Route("/metrics", endpoints.metrics), Route("/openapi.json", endpoints.openapi)]
+    routes += [Route("/", _page("index")), Route("/docs", _page("docs"))]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}
     app = Starlette(routes=routes, lifespan=endpoints.lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False  # a client would have to send the body again
     return app
+
+
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_request: Request) -> Response:
+        return pages.page(name)
+
+    return answer
 
 
 async def _explain(request: Request, failure: Exception) -> Response:
