@@ -31,17 +31,20 @@ def run(service: Service, *, host: str, port: int) -> None:
         server.should_exit = True
 
     guard, options = Guard(ConnectionLimits(), service.budget, service.refusal), service.options
-    app: ASGIApp = App(service, guard, on_failure=stop)
-    if options.tokens is not None:
-        app = Authorized(app, options.tokens)
-    if options.logs_requests:
-        app = RequestLog(app)
+    app = around(App(service, guard, on_failure=stop), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
         server.run()
     if not server.started:
         raise Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
+
+
+def around(app: ASGIApp, options: Options) -> ASGIApp:
+    """The app behind what the options ask for: the check of tokens, and the log of requests."""
+    if options.tokens is not None:
+        app = Authorized(app, options.tokens)
+    return RequestLog(app) if options.logs_requests else app
 
 
 class Server(uvicorn.Server):

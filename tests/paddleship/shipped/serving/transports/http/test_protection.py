@@ -4,7 +4,6 @@ import http.client
 import json
 import ssl
 import subprocess
-import threading
 import time
 
 import pytest
@@ -24,6 +23,7 @@ from paddleship.shipped.serving.transports.http.request_log import RequestLog
 from paddleship.shipped.serving.transports.http.server import make_server
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports.http.recording import request
+from tests.paddleship.shipped.serving.transports.http.running import server
 
 INFER = "/v2/models/tiny/infer"
 TOKEN = "a-token-of-a-test"
@@ -121,21 +121,12 @@ def pair(tmp_path_factory):
 @pytest.fixture
 def over_tls(tensors, pair):
     """The port of a server over TLS."""
-    service = Service(lambda: ServedModel(tensors), Budget(2**26))
-    guard = Guard(ConnectionLimits(), service.budget)
-    server = make_server(App(service, guard, on_failure=pytest.fail), guard, host="127.0.0.1", port=0, options=Options(None, *pair))
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield server.servers[0].sockets[0].getsockname()[1]
-    server.should_exit = True
-    thread.join()
+    with server(tensors, Options(None, *pair)) as port:
+        yield port
 
 
 def test_over_tls_a_request_is_answered_and_the_health_check_finds_the_server(over_tls, pair):
-    while not transport.is_ready(host="127.0.0.1", port=over_tls):
-        time.sleep(0.01)
+    assert transport.is_ready(host="127.0.0.1", port=over_tls)
     context = ssl.create_default_context(cafile=pair[0])
     connection = http.client.HTTPSConnection("127.0.0.1", over_tls, timeout=20, context=context)
     for _ in range(2):
