@@ -1,8 +1,9 @@
 """`make serve-overload-bench`: what a server answers in time at twice the load that it can answer.
 
-Two candidates: that of CANDIDATE, whose cost is HTTP, and one that takes milliseconds a row. The capacity is what a closed loop gets over 32
-connections, refusals not counted. Then requests come at random times at twice that rate, over at most 128 connections. Goodput is the answers a second within the
-objective, from the time at which their requests came. Prints a table and, as the last line, the figures as JSON; exits 3 if a goal is missed.
+Two candidates: that of CANDIDATE, whose cost is HTTP, and one that takes milliseconds a row. The capacity is what a closed loop gets over
+32 connections, refusals not counted. Then requests come at random times at twice that rate, over at most 128 connections. Goodput is the
+answers a second within the objective, from the time at which their requests came. Prints a table and, as the last line, the figures as
+JSON; exits 3 if a goal is missed.
 """
 
 from __future__ import annotations

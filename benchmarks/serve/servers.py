@@ -56,7 +56,7 @@ class Server:
 
 @contextlib.contextmanager
 def running(name: str, folder: Path, path: str, body: bytes, *, slo_ms: float | None = None) -> Iterator[Server]:
-    """A server of the candidate in a folder, with an objective or none, or one that answers as many bytes as the candidate does to a body."""
+    """A server of the candidate in a folder, with an objective or none; or one that answers as many bytes as it does to a body."""
     with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as stack:
         copy, port = Path(scratch) / "candidate", background.free_port()
         command = ["-m", "paddleship.shipped.serving", "--candidate", str(copy), "--port", str(port)]

@@ -54,7 +54,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--log-format", choices=[*map(str, logs.Format)], default="text", help="json: JSON lines, one for each request too (default: text)"
     )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="answer only clients with a token of this file, which has one a line")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="answer only clients with a token of this file, which has one a line"
+    )
     parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="serve over TLS with this certificate chain (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="key of the certificate (PEM)")
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")

@@ -26,7 +26,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Options:
-    """Without `tokens`, everyone may ask. `certificate` and `key` are files of TLS; `logs_requests`: the log has a line for each request."""
+    """Without `tokens`, everyone may ask. `certificate` and `key` are files of TLS. `logs_requests`: the log has a line for each one."""
 
     tokens: Tokens | None = None
     certificate: Path | None = None
@@ -49,7 +49,9 @@ def read_tokens(path: Path) -> Tokens:
         raise BadInput(f"{path} holds no token: write one into it, for example with `openssl rand -hex 32`")
     for number, token in enumerate(tokens, 1):
         if len(token) < _LEAST_CHARACTERS or not token.isascii() or not all(33 <= code < 127 for code in token):
-            raise BadInput(f"token {number} in {path} is not one ({len(token)} bytes): use {_LEAST_CHARACTERS} or more ASCII characters without spaces")
+            raise BadInput(
+                f"token {number} in {path} is not one ({len(token)} bytes): use {_LEAST_CHARACTERS} or more ASCII characters without spaces"
+            )
     return Tokens(tuple(tokens))
 
 

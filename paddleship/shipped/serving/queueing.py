@@ -149,15 +149,19 @@ class Queue:
             return _busy(f"{self._most} requests wait", 1)
         expected = self._expected_s(one, size)
         if expected > self._longest_s:
-            return _busy(f"an answer would take about {expected:.2g} s, more than the {self._longest_s:g} s that requests may take", expected)
+            return _busy(
+                f"an answer would take about {expected:.2g} s, more than the {self._longest_s:g} s that requests may take", expected
+            )
         if deadline < math.inf and expected > deadline - time.perf_counter():
             return _busy(f"an answer would take about {expected:.2g} s, more than the time limit of the request", expected)
         return None
 
     def _expected_s(self, one: _Class, size: int) -> float:
-        """When another request of a class would be answered: with the last of its own, and after as much of the time for each other class."""
+        """When another request of a class would be answered: with the last of its own, and after as much time for each other class."""
         own = one.seconds(size + _OVERHEAD_BYTES)
-        return own + sum(min(other.seconds(), max(own, other.turn_s)) for other in self._classes.values() if other is not one and other.pending)
+        return own + sum(
+            min(other.seconds(), max(own, other.turn_s)) for other in self._classes.values() if other is not one and other.pending
+        )
 
 
 def _busy(reason: str, after_s: float) -> ServingError:

@@ -51,13 +51,11 @@ _SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the 
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `settings` say whether several requests may share a batch, and how long one may take; `options` are for transports. `stages` counts how long they took, and `failures`, in
-    which transports count, why others got no answer.
+    `settings` say whether several requests may share a batch, and how long one may take; `options` are for transports. `stages` counts how
+    long requests took, and `failures`, in which transports count, why others got no answer.
     """
 
-    def __init__(
-        self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE, options: Options = _OPEN
-    ) -> None:
+    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE, options: Options = _OPEN) -> None:
         self.budget, self.options = budget, options
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None

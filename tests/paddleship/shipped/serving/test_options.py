@@ -68,7 +68,10 @@ def test_the_server_says_in_one_line_why_it_does_not_start(tmp_path):
     command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(tmp_path), "--token-file", str(tmp_path / "token")]
     done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=False)
     assert done.returncode == 2
-    assert done.stderr == f"error: {tmp_path / 'token'} cannot be read (No such file or directory): mount it so that the user of the server can read it\n"
+    assert (
+        done.stderr
+        == f"error: {tmp_path / 'token'} cannot be read (No such file or directory): mount it so that the user of the server can read it\n"
+    )
 
 
 def test_a_line_of_the_log_is_json_with_the_fields_of_its_record():

@@ -36,7 +36,8 @@ _IDLE, _HEAD, _BODY = "idle", "head", "body"
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second.
 
-    `refused` counts connections that were closed with an error, by status. `refusal` says of a request with a body of so many bytes why it would be refused, or None: it is refused before it costs more.
+    `refused` counts connections that were closed with an error, by status. `refusal` says of a request with a body of so many bytes why
+    the queue has no place for it, or None: it is refused before it costs more.
     """
 
     def __init__(

@@ -21,7 +21,8 @@ _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 class HttpRequest:
     """One request: its body, and the future of its answer in the event loop that reads it. The model answers it on any thread.
 
-    It `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`. `number` is the id in its body, once it is decoded.
+    It `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`. `number` is the id in its body, once that is
+    decoded.
     """
 
     def __init__(

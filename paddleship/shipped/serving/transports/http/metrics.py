@@ -27,7 +27,12 @@ def text(service: Service, guard: Guard) -> str:
 def _of_model(service: Service) -> Iterator[str]:
     candidate = service.candidate
     if candidate is not None:
-        named = {"model": candidate.model, "version": candidate.digest[:12], "candidate": candidate.name, "candidate_digest": candidate.digest}
+        named = {
+            "model": candidate.model,
+            "version": candidate.digest[:12],
+            "candidate": candidate.name,
+            "candidate_digest": candidate.digest,
+        }
         named |= {"runtime": candidate.runtime, "precision": candidate.precision, "server": __version__}
         yield _family("paddleship_info", "gauge", "The served candidate; its version is the tag of the image.", [("", named, 1)])
     yield _gauge("paddleship_ready", "1 if the server answers requests.", service.state is State.READY)
@@ -35,9 +40,13 @@ def _of_model(service: Service) -> Iterator[str]:
 
 def _of_requests(service: Service) -> Iterator[str]:
     stages = service.stages
-    yield _histograms("paddleship_request_seconds", "Time of answered requests, from the first byte to the encoded answer.", {"": stages.request})
+    yield _histograms(
+        "paddleship_request_seconds", "Time of answered requests, from the first byte to the encoded answer.", {"": stages.request}
+    )
     by_stage = {name: getattr(stages, name) for name in ("queue", "preprocess", "infer", "postprocess")}
-    yield _histograms("paddleship_stage_seconds", "Time of requests in each stage; infer is the time of their batch.", by_stage, label="stage")
+    yield _histograms(
+        "paddleship_stage_seconds", "Time of requests in each stage; infer is the time of their batch.", by_stage, label="stage"
+    )
     yield _histograms("paddleship_batch_rows", "Rows of the batches of the model.", {"": stages.batch_rows})
     yield _histograms("paddleship_batch_requests", "Requests that shared a batch of the model.", {"": stages.batch_requests})
     yield _gauge("paddleship_queue_requests", "Requests that wait for the model.", len(service.queue))

@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Any
 
 from paddleship import __version__
-from paddleship.shipped.serving.errors import Kind
 from paddleship.shipped.serving.transports.http import deadlines, schemas, statuses
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 
@@ -36,10 +35,17 @@ def document(model: JsonModel, *, wants_token: bool) -> dict[str, Any]:
         "schemas": schema,
         "responses": {"Error": {"description": "Why there is no answer.", "content": {_JSON: {"schema": _schema("Error")}}}},
     }
-    description = f"Candidate {served.candidate.name} with the digest {served.candidate.digest}. A request has 1 to {model.limits.max_batch} rows."
+    description = (
+        f"Candidate {served.candidate.name} with the digest {served.candidate.digest}. A request has 1 to {model.limits.max_batch} rows."
+    )
     found = {
         "openapi": "3.1.0",
-        "info": {"title": served.candidate.model, "version": served.version, "summary": f"Served by paddleship {__version__}", "description": description},
+        "info": {
+            "title": served.candidate.model,
+            "version": served.version,
+            "summary": f"Served by paddleship {__version__}",
+            "description": description,
+        },
         "servers": [{"url": "."}],
         "paths": _paths(model),
         "components": components,
@@ -54,13 +60,19 @@ def _paths(model: JsonModel) -> dict[str, Any]:
     name, version = model.model.candidate.model, model.model.version
     infer = _computing("infer", "Ask in the Open Inference Protocol v2", {_JSON: {"schema": _schema("Request")}}, _schema("Response"))
     paths = {
-        "/predict": {"post": _computing("predict", "Ask with rows, and get the decision for each", _bodies_of_rows(model), _one_or_several("Reply", model))},
+        "/predict": {
+            "post": _computing(
+                "predict", "Ask with rows, and get the decision for each", _bodies_of_rows(model), _one_or_several("Reply", model)
+            )
+        },
         f"/v2/models/{name}/infer": {"post": infer},
         f"/v2/models/{name}": {"get": _read("metadata", "Inputs and outputs, version and limits")},
         f"/v2/models/{name}/ready": {"get": _read("modelReady", "Whether the model answers", HTTPStatus.SERVICE_UNAVAILABLE)},
         "/v2": {"get": _read("server", "Name and version of the server")},
         "/v2/health/live": {"get": _read("live", "Whether the server listens") | {"security": []}},
-        "/v2/health/ready": {"get": _read("ready", "Whether the model is loaded and answers", HTTPStatus.SERVICE_UNAVAILABLE) | {"security": []}},
+        "/v2/health/ready": {
+            "get": _read("ready", "Whether the model is loaded and answers", HTTPStatus.SERVICE_UNAVAILABLE) | {"security": []}
+        },
         "/metrics": {"get": _read("metrics", "What the server counts, for Prometheus", media="text/plain")},
     }
     versioned = {"post": infer | {"operationId": "inferVersion", "summary": "The same, only if this is the version"}}

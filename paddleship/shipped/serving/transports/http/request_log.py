@@ -24,8 +24,8 @@ _MOST_CHARACTERS = 128  # of an id that a client chose
 class RequestLog:
     """Logs what the app answers, apart from health checks.
 
-    A request is named by its header `X-Request-Id`, or else by the `id` of its body; `trace_id` and `span_id` are those of the client, by its
-    header `traceparent`.
+    A request is named by its header `X-Request-Id`, or else by the `id` of its body. `trace_id` and `span_id` are those of the client, by
+    its header `traceparent`.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -59,7 +59,7 @@ def columns(rows: Sequence[Any], model: ServedModel) -> Columns:
 
 
 def replies(columns: Columns, outputs: Mapping[str, Any], model: ServedModel) -> list[dict[str, Any]]:
-    """For each row its label and its answer as far as the model has them, else all outputs; and which texts were cut. Raises ServingError."""
+    """For each row its label and answer as far as the model has them, else all outputs; and which texts were cut. Raises ServingError."""
     short = {name: values for name, values in outputs.items() if name in (LABEL, answers.NAME)}
     count = len(next(iter(columns.values())))
     if short:

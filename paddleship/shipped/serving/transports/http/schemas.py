@@ -7,6 +7,7 @@ from typing import Any
 
 from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
+from paddleship.shipped.serving import datatypes
 from paddleship.shipped.serving.datatypes import DATATYPES
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.transports.http.rows import LABEL, TRUNCATED
@@ -91,15 +92,24 @@ def _items(size: int | str, dimensions: dict[str, Dimension]) -> Schema:
 
 
 def _tensor(spec: TensorSpec) -> Schema:
-    sizes = [{"type": "integer", "minimum": 1} if isinstance(size, str) else {"const": size} for size in spec.shape]
-    shape = {"type": "array", "prefixItems": sizes, "minItems": len(sizes), "maxItems": len(sizes)}
-    data = {"type": "array", "items": _value(spec) if spec.dtype in ("str", "bytes") else {}, "description": "Row after row, flat or nested."}
+    sizes, count = datatypes.shape(spec), len(spec.shape)
+    shape = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": count, "maxItems": count}
+    shape["description"] = f"{sizes}, where -1 is any size."
+    data = {
+        "type": "array",
+        "items": _value(spec) if spec.dtype in ("str", "bytes") else {},
+        "description": "Row after row, flat or nested.",
+    }
     name, datatype = {"type": "string", "const": spec.name}, {"type": "string", "const": DATATYPES[spec.dtype]}
     return _object({"name": name, "datatype": datatype, "shape": shape, "data": data})
 
 
 def _label(model: ServedModel) -> Schema:
-    return {"type": "string", "description": "The decision, as the output `label` of the protocol has it.", "examples": [*model.candidate.labels][:5]}
+    return {
+        "type": "string",
+        "description": "The decision, as the output `label` of the protocol has it.",
+        "examples": [*model.candidate.labels][:5],
+    }
 
 
 def _list(kinds: Sequence[Schema], *, least: int) -> Schema:

@@ -69,7 +69,7 @@ def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Op
     """The server of an ASGI app, with its connections limited by `guard`. Raises BadInput for a certificate that cannot be used."""
     certificate, key = (options.certificate, options.key) if options is not None else (None, None)
     config = uvicorn.Config(
-        app,  # type: ignore[arg-type]  # uvicorn has types of its own for ASGI
+        app,
         host=host,
         port=port,
         http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
@@ -84,7 +84,9 @@ def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Op
     try:
         config.load()
     except ssl.SSLError as error:
-        raise BadInput(f"{certificate} and {key} cannot be used for TLS ({error.reason or error}): give a PEM certificate and its key") from None
+        raise BadInput(
+            f"{certificate} and {key} cannot be used for TLS ({error.reason or error}): give a PEM certificate and its key"
+        ) from None
     return Server(config)
 
 

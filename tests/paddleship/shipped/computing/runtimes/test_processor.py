@@ -29,7 +29,9 @@ def test_flags_that_the_processor_has_are_enough(cpuinfo):
 
 def test_a_flag_that_it_lacks_is_named_with_the_processor_and_the_runtime(cpuinfo):
     path = cpuinfo("model name\t: Old CPU @ 2 GHz\nflags\t\t: fpu avx sse4_1\n")
-    with pytest.raises(CandidateError, match=r"the runtime 'x' needs a processor with avx2, which this one \(Old CPU @ 2 GHz\) has not: use"):
+    with pytest.raises(
+        CandidateError, match=r"the runtime 'x' needs a processor with avx2, which this one \(Old CPU @ 2 GHz\) has not: use"
+    ):
         processor.require(NEEDED, "x", cpuinfo=path, machine="x86_64")
 
 

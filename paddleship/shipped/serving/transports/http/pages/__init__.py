@@ -1,5 +1,6 @@
-"""The pages for people: a form to try the model at `/`, and its operations at `/docs`. They hold nothing of the model, and load nothing from
-other servers: their scripts read `openapi.json`.
+"""The pages for people: a form to try the model at `/`, and its operations at `/docs`.
+
+They hold nothing of the model, and load nothing from other servers: their scripts read `openapi.json`.
 """
 
 from __future__ import annotations
@@ -24,5 +25,10 @@ def page(name: str) -> Response:
     for kind, content in _INLINE.findall(text):
         hashes[kind].append("'sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode() + "'")
     policy = "; ".join([_ALWAYS, *(f"{kind}-src {' '.join(values)}" for kind, values in hashes.items())])
-    headers = {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-cache"}
+    headers = {
+        "Content-Security-Policy": policy,
+        "X-Content-Type-Options": "nosniff",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-cache",
+    }
     return Response(text, headers=headers, media_type="text/html")

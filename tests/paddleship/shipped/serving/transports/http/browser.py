@@ -56,7 +56,10 @@ def page():
     """An empty page of a new browser."""
     with tempfile.TemporaryDirectory() as profile:
         process = subprocess.Popen(
-            [CHROMIUM, *_ARGUMENTS, f"--user-data-dir={profile}", "about:blank"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+            [CHROMIUM, *_ARGUMENTS, f"--user-data-dir={profile}", "about:blank"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         try:
             port = next(found[1] for line in process.stderr if (found := re.search(r"ws://127\.0\.0\.1:(\d+)/", line)))

@@ -1,4 +1,4 @@
-"""The OpenAPI document of a model is one, and what follows it never fails; the pages work in a browser, and a client is generated from it."""
+"""The OpenAPI document of a model: what follows it never fails, the pages work in a browser, and a client is generated from it."""
 
 import json
 import shutil
@@ -16,7 +16,7 @@ from tests.paddleship.shipped.serving.transports.http import browser
 from tests.paddleship.shipped.serving.transports.http.running import server
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
 
-TOKEN = "a-token-of-a-test"
+TOKEN = "a-token-of-a-test"  # noqa: S105
 ASKED_AGAIN = (503, 504)  # busy, and out of the time that the request allows
 
 
@@ -53,7 +53,11 @@ def test_a_file_may_be_the_whole_body_or_base64(tmp_path):
 
 @pytest.mark.parametrize(
     ("make", "examples"),
-    [(make_texts, 8), (make_pictures, 8), *(pytest.param(make, 250, marks=pytest.mark.long) for make in (make_texts, make_picking, make_pictures))],
+    [
+        (make_texts, 8),
+        (make_pictures, 8),
+        *(pytest.param(make, 250, marks=pytest.mark.long) for make in (make_texts, make_picking, make_pictures)),
+    ],
 )
 def test_what_follows_the_document_and_what_nearly_does_never_fails(tmp_path, make, examples):
     asked = 0
@@ -106,7 +110,7 @@ def test_the_form_sends_a_row_and_shows_the_answer(texts):
         page.run("document.getElementById('field-text').value = '好x'; document.getElementById('send').click()")
         page.wait("document.getElementById('status').textContent.startsWith('Answered')")
         assert json.loads(page.run("document.getElementById('answer').textContent")) == {"values": [2, 1]}
-        assert "--json '{\"text\":\"好x\"}'" in page.run("document.getElementById('command').textContent")
+        assert '--json \'{"text":"好x"}\'' in page.run("document.getElementById('command').textContent")
         refused = [problem for problem in page.problems if "401" not in json.dumps(problem)]
         assert not refused
 
@@ -139,7 +143,18 @@ def test_a_client_in_typescript_is_generated_from_the_document_and_asks(texts, t
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    run("npm", "install", "--silent", "--no-audit", "--no-fund", "openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5", "tsx@4", "@types/node@20")
+    run(
+        "npm",
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "openapi-typescript@7.13.0",
+        "openapi-fetch@0.17.0",
+        "typescript@5",
+        "tsx@4",
+        "@types/node@20",
+    )
     (tmp_path / "client.mts").write_text(CLIENT, encoding="utf-8")
     with server(texts) as port:
         (tmp_path / "openapi.json").write_text(json.dumps(document(texts)), encoding="utf-8")

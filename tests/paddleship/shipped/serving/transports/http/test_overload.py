@@ -125,7 +125,11 @@ def test_other_paths_and_requests_that_wait_for_leave_to_send_their_body_are_for
 def test_requests_that_are_sent_without_waiting_for_answers_get_theirs_in_order(full):
     port, _ = full
     head = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{}\r\n"
-    parts = [head.format("/v2", 5, "") + "x" * 5, head.format(INFER, 2000, "") + "x" * 2000, head.format("/v2", 5, "Connection: close\r\n") + "x" * 5]
+    parts = [
+        head.format("/v2", 5, "") + "x" * 5,
+        head.format(INFER, 2000, "") + "x" * 2000,
+        head.format("/v2", 5, "Connection: close\r\n") + "x" * 5,
+    ]
     with socket.create_connection(("127.0.0.1", port), 20) as connection:
         connection.sendall("".join(parts).encode())
         received = b""

@@ -26,7 +26,7 @@ from tests.paddleship.shipped.serving.transports.http.recording import request
 from tests.paddleship.shipped.serving.transports.http.running import server
 
 INFER = "/v2/models/tiny/infer"
-TOKEN = "a-token-of-a-test"
+TOKEN = "a-token-of-a-test"  # noqa: S105
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
@@ -114,7 +114,11 @@ def pair(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tls")
     certificate, key = folder / "certificate.pem", folder / "key.pem"
     made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
-    subprocess.run([*made, "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    subprocess.run(
+        [*made, "-subj", "/CN=test", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate],
+        check=True,
+        capture_output=True,
+    )
     return certificate, key
 
 

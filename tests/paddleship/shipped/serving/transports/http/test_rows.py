@@ -57,7 +57,7 @@ def test_a_picture_is_the_whole_body_or_base64_in_a_row(client):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"x": [1, 2]}, "row 0 has no 'steps': send {\"x\": …, \"steps\": …} or a list of these"),
+        ({"x": [1, 2]}, 'row 0 has no \'steps\': send {"x": …, "steps": …} or a list of these'),
         ([{"x": [1, 2], "steps": 1}, {"steps": 1}], "row 1 has no 'x'"),
         ({"x": [1, 2], "steps": 1, "y": 2}, "row 0 has 'y', which is no input"),
         ([1], "row 0 is '1', which is no object"),
