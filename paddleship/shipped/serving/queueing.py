@@ -86,6 +86,7 @@ class Queue:
 
     def __init__(self, *, most: int, longest_s: float) -> None:
         self._most, self._longest_s = most, longest_s
+        self.pending = 0  # requests without an outcome
         self._lock = threading.Lock()
         self._classes: dict[int, _Class] = {0: _Class()}
 
@@ -105,6 +106,7 @@ class Queue:
             if not one.pending and len(self._classes) > 1:
                 one.used_s = max(one.used_s, min((other.used_s for other in self._classes.values() if other.pending), default=0.0))
             one.waiting.append(request)
+            self.pending += 1
             one.pending += request.size + _OVERHEAD_BYTES
 
     def refusal(self, size: int) -> ServingError | None:
@@ -136,6 +138,7 @@ class Queue:
     def learn(self, turn: Turn, seconds: float) -> None:
         """Take over how long a turn took, which has its outcomes now."""
         with self._lock:
+            self.pending -= turn.count
             turn.of.learn(turn, seconds)
 
     def _class(self, size: int) -> _Class:

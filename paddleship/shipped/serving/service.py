@@ -124,6 +124,11 @@ class Service:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         self.queue.put(request)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether a further request may be refused, because others have no answer yet."""
+        return self.queue.pending > 0
+
     def refusal(self, size: int) -> ServingError | None:
         """Why a request of so many bytes has no place in the queue now, counted as a failure; None if it has one."""
         if failure := self.queue.refusal(size):

@@ -163,8 +163,11 @@ def test_a_small_request_does_not_wait_for_all_large_ones_that_came_before_it(st
         service.ask(request)
         service.answer_waiting()
     hold.set()
+    assert service.crowded
     for request in (*large, small):
         assert request.outcome(20)
+    service.probe().result(20)  # the thread has ended its work
+    assert not service.crowded
     assert order.index(5) <= 2
 
 

@@ -11,8 +11,8 @@ import functools
 import select
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -33,17 +33,25 @@ _COMPUTED = (b"/infer", b"/predict")  # ends of the paths of requests that wait 
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
+class Admission(Protocol):
+    """What says whether the queue has a place for a request."""
+
+    @property
+    def crowded(self) -> bool:
+        """Whether it may refuse one; quick to ask."""
+
+    def refusal(self, size: int) -> ServingError | None:
+        """Why it has none for a body of so many bytes; None if it has one."""
+
+
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second.
 
-    `refused` counts connections that were closed with an error, by status. `refusal` says of a request with a body of so many bytes why
-    the queue has no place for it, or None: it is refused before it costs more.
+    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more.
     """
 
-    def __init__(
-        self, limits: ConnectionLimits, budget: Budget, refusal: Callable[[int], ServingError | None] = lambda _size: None
-    ) -> None:
-        self.limits, self.budget, self.refusal = limits, budget, refusal
+    def __init__(self, limits: ConnectionLimits, budget: Budget, admission: Admission | None = None) -> None:
+        self.limits, self.budget, self.admission = limits, budget, admission
         self.connections: set[Connection] = set()
         self.refused: Counter[int] = Counter()
         self._drained_until = 0.0
@@ -182,10 +190,11 @@ class Connection(HttpToolsProtocol):
 
     def _refused_at_once(self) -> bool:
         """Refuse an inference request that the queue has no place for, before anything is made for it. Its body is read and dropped."""
-        if not self.url.endswith(_COMPUTED) or not self._answered or not self._is_plain():
+        admission = self._guard.admission
+        if admission is None or not admission.crowded or not self.url.endswith(_COMPUTED) or not self._answered or not self._is_plain():
             return False
         length = next((value for name, value in self.headers if name == b"content-length"), b"")
-        if (failure := self._guard.refusal(int(length) if length.isdigit() else 0)) is None:
+        if (failure := admission.refusal(int(length) if length.isdigit() else 0)) is None:
             return False
         self.transport.write(_response(failure, self.server_state.default_headers))
         return True

@@ -30,7 +30,7 @@ def run(service: Service, *, host: str, port: int) -> None:
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
-    guard, options = Guard(ConnectionLimits(), service.budget, service.refusal), service.options
+    guard, options = Guard(ConnectionLimits(), service.budget, service), service.options
     app = around(App(service, guard, on_failure=stop), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))

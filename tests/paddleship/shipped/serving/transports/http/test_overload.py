@@ -78,10 +78,13 @@ def full():
             pass
         await Response("answered")(scope, receive, send)
 
-    def refusal(size):
-        return ServingError(Kind.BUSY, f"the server is busy ({size} bytes)", retry_s=7) if size > 1000 else None
+    class Admission:
+        crowded = True
 
-    server = make_server(app, Guard(ConnectionLimits(), Budget(10**7), refusal), host="127.0.0.1", port=0)
+        def refusal(self, size):
+            return ServingError(Kind.BUSY, f"the server is busy ({size} bytes)", retry_s=7) if size > 1000 else None
+
+    server = make_server(app, Guard(ConnectionLimits(), Budget(10**7), Admission()), host="127.0.0.1", port=0)
     server.config.lifespan = "off"
     thread = threading.Thread(target=server.run)
     thread.start()
