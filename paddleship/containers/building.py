@@ -27,18 +27,24 @@ def base_image(params: Params, python: str) -> str:
     return params.package.base_image or python_version.base_image(python)
 
 
+def settings(params: Params, candidate: Candidate) -> Settings:
+    """What the image tells its server."""
+    rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
+    together = rows.independent and exact
+    return Settings(batching=together, padding=together and rows.padded, slo_p99_ms=params.benchmark.slo_p99_ms)
+
+
 def build(
     client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str]
 ) -> tuple[Any, Any]:
     """The base image and the image of the candidate, which has no tag. `proven_with` are the versions that `verify` ran with."""
-    rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
-    together = rows.independent and exact
-    settings = Settings(batching=together, padding=together and rows.padded, slo_p99_ms=params.benchmark.slo_p99_ms)
     wanted = base_image(params, proven_with["python"])
     base = image.require_base(client, wanted)
     python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])
     with tempfile.TemporaryDirectory() as scratch:
-        context.lay_out(Path(scratch), Path(params.paths.candidates) / candidate.name, candidate, settings, proven_with=proven_with)
+        context.lay_out(
+            Path(scratch), Path(params.paths.candidates) / candidate.name, candidate, settings(params, candidate), proven_with=proven_with
+        )
         return base, image.build(client, Path(scratch), base_image=wanted, labels=labels)
 
 
