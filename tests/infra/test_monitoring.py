@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 import yaml
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.paddleship.shipped.serving.candidates import make_tensors
@@ -63,6 +64,21 @@ def test_the_dashboard_names_its_data_source_and_places_each_panel_once():
 
 def _span(panel, start, size):
     return panel["gridPos"][start], panel["gridPos"][start] + panel["gridPos"][size]
+
+
+def test_grafana_knows_every_field_of_the_dashboard():
+    board = dashboard()
+    known = json.loads(json.dumps(Dashboard.from_json(board).to_json(), default=lambda one: one.to_json()))
+    assert _common(known, board) == board
+
+
+def _common(one, other):
+    """What is in both, as in the first."""
+    if isinstance(other, dict):
+        return {key: _common(one[key], value) for key, value in other.items() if key in one}
+    if isinstance(other, list):
+        return [_common(*pair) for pair in zip(one, other, strict=True)]
+    return one
 
 
 def test_every_alert_says_what_happened_and_what_to_do():
