@@ -5,6 +5,7 @@ import json
 import socket
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 from starlette.responses import Response
@@ -54,8 +55,8 @@ def test_a_time_limit_in_the_parameters_that_is_no_number_of_microseconds_is_a_4
 
 
 def test_a_request_whose_time_has_passed_before_its_turn_is_a_504_and_not_computed(client, monkeypatch):
-    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.run", lambda *_, **__: pytest.fail("it was computed"))
-    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.encode", lambda *_, **__: pytest.fail("it was encoded"))
+    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.run", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.encode", Mock(side_effect=AssertionError))
     answer = client.post(INFER, json=request() | {"parameters": {"timeout": 1}})
     assert answer.status_code == 504
     assert "the time limit of the request has passed" in answer.json()["error"]
@@ -63,7 +64,7 @@ def test_a_request_whose_time_has_passed_before_its_turn_is_a_504_and_not_comput
 
 def test_a_request_that_waited_longer_than_its_header_allows_is_not_even_decoded(client, monkeypatch):
     monkeypatch.setattr("paddleship.shipped.serving.transports.http.deadlines.of_headers", lambda *_: time.perf_counter() - 1)
-    monkeypatch.setattr("paddleship.shipped.serving.transports.http.inference.JsonModel.parse", lambda *_: pytest.fail("it was parsed"))
+    monkeypatch.setattr("paddleship.shipped.serving.transports.http.inference.JsonModel.parse", Mock(side_effect=AssertionError))
     assert client.post(INFER, json=request()).status_code == 504
 
 
