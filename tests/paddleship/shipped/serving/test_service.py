@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import threading
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, RefusedByModel, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.settings import Settings
 from tests.paddleship.shipped.serving.asked import Asked
 from tests.paddleship.shipped.serving.candidates import make_tensors
 
@@ -169,6 +171,21 @@ def test_a_small_request_does_not_wait_for_all_large_ones_that_came_before_it(st
     service.probe().result(20)  # the thread has ended its work
     assert not service.crowded
     assert order.index(5) <= 2
+
+
+@pytest.mark.parametrize(("batching", "rows"), [(True, 4096), (False, 1)])
+def test_a_turn_has_the_rows_of_one_batch(tensors, batching, rows):
+    service = Service(lambda: ServedModel(tensors), Budget(1000), Settings(batching=batching))
+    service.start(pytest.fail)
+    service.probe().result(20)
+    service._quick_from = math.inf
+    service.queue.take = Mock(wraps=service.queue.take)
+    request = Asked(x=np.float32([[3, 4]]))
+    service.ask(request)
+    service.answer_waiting()
+    request.outcome(20)
+    service.close()
+    service.queue.take.assert_called_once_with(rows=rows)
 
 
 def test_a_stopped_service_has_finished_what_it_began_and_takes_nothing_more(started):
