@@ -86,6 +86,9 @@ image-bench: setup ## size, start and repackaging of the images of two candidate
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) CANDIDATES="$(CANDIDATES)" $(BIN)/python -m benchmarks.image
 
+serve-overload-bench: setup ## what the server answers in time at twice the load that it can answer: [SHORT=1] [CANDIDATE=folder]
+	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve.overload
+
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
@@ -116,4 +119,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

@@ -12,7 +12,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from paddleship.config import loading
 from paddleship.data import dataset
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import build
+from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.system import host
 
 _CONNECTIONS = (1, 8, 32)
@@ -37,9 +38,7 @@ class Contest:
 
     def __init__(self, folder: Path, seconds: float) -> None:
         self._folder, self._seconds, self._candidate = folder.resolve(), seconds, Candidate.load(folder)
-        self._specs = build(self._candidate.preprocess, self._candidate.inputs, self._candidate.dimensions).requests
-        rows = dataset.read(Path(loading.load(Path("params.yaml")).paths.prepared), "test")
-        self._rows: list[Columns] = [rows.take([row]).columns for row in range(min(_ROWS, len(rows)))]
+        self._specs, self._rows = rows_of(self._candidate)
         self._bodies = [peers.open_inference(row, self._specs) for row in self._rows]
         self._path = f"/v2/models/{self._candidate.model}/infer"
         self._size, self._first = 0, np.empty(0)
@@ -115,6 +114,13 @@ def _peers(short: bool, candidate: Candidate) -> list[str]:
     if unknown := [name for name in chosen if name not in PEERS]:
         sys.exit(f"error: PEERS names {unknown[0]!r}, which is no other server: use some of {', '.join(PEERS)}")
     return chosen
+
+
+def rows_of(candidate: Candidate) -> tuple[Sequence[TensorSpec], list[Columns]]:
+    """The tensors of a request, and the columns of held-out rows, one row each."""
+    rows = dataset.read(Path(loading.load(Path("params.yaml")).paths.prepared), "test")
+    specs = build(candidate.preprocess, candidate.inputs, candidate.dimensions).requests
+    return specs, [rows.take([row]).columns for row in range(min(_ROWS, len(rows)))]
 
 
 def _numbers(values: Any) -> Any:

@@ -25,7 +25,7 @@ class Load:
     failures: list[str] = field(default_factory=list)
 
 
-class _Connection:
+class Connection:
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -60,7 +60,7 @@ def request(path: str, body: bytes) -> bytes:
 def load(port: int, requests: Sequence[bytes], *, connections: int, seconds: float) -> Load:
     """Send requests in turn over so many connections for so many seconds."""
     turn, poll = itertools.cycle(requests), select.epoll()
-    open_ones = {one.socket.fileno(): one for one in (_Connection(port) for _ in range(connections))}
+    open_ones = {one.socket.fileno(): one for one in (Connection(port) for _ in range(connections))}
     result, began = Load(seconds), time.perf_counter()
     for number, connection in open_ones.items():
         poll.register(number, select.EPOLLIN)

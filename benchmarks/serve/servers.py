@@ -76,12 +76,12 @@ def running(command: Command, path: str, body: bytes) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def ours(folder: Path, *, batching: bool) -> Iterator[Command]:
-    """Our server of a candidate, with or without batching."""
+def ours(folder: Path, *, batching: bool, slo_ms: float | None = None) -> Iterator[Command]:
+    """Our server of a candidate, with or without batching and an objective."""
     with tempfile.TemporaryDirectory() as scratch:
         copy = Path(scratch) / "candidate"
         shutil.copytree(folder, copy)
-        Settings(batching=batching, padding=batching).write(copy)
+        Settings(batching=batching, padding=batching, slo_p99_ms=slo_ms).write(copy)
         yield lambda port: [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(copy), "--port", str(port)]
 
 

@@ -32,6 +32,18 @@ def base_image(params: Params, python: str) -> str:
     return params.package.base_image or python_version.base_image(python)
 
 
+def settings(params: Params, candidate: Candidate) -> Settings:
+    """What the image tells its server."""
+    rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
+    together = rows.independent and exact
+    return Settings(
+        batching=together,
+        padding=together and rows.padded,
+        slo_p99_ms=params.benchmark.slo_p99_ms,
+        also=params.package.ports,
+    )
+
+
 def build(
     client: Any, params: Params, candidate: Candidate, *, labels: Mapping[str, str], proven_with: Mapping[str, str], anew: bool = False
 ) -> tuple[Any, Any]:
@@ -58,9 +70,7 @@ def build(
 
 def lay_out(target: Path, params: Params, candidate: Candidate, *, bill: str) -> None:
     """Fill the build context of the image of the candidate, on the image of its runtime, whose bill of materials is `bill`."""
-    rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
-    settings = Settings(batching=rows.independent and exact, padding=rows.independent and exact and rows.padded, also=params.package.ports)
-    context.lay_out(target, Path(params.paths.candidates) / candidate.name, candidate, settings, bill=bill)
+    context.lay_out(target, Path(params.paths.candidates) / candidate.name, candidate, settings(params, candidate), bill=bill)
 
 
 def _build_runtime(client: Any, layers: RuntimeLayers, base: Any, name: str) -> Any:

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import socket
 import sys
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paddleship.errors import PaddleshipError, Unavailable
+from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing.paddle_logs import silence_paddle
-from paddleship.shipped.serving import transports
+from paddleship.shipped.serving import logs, options, transports
 from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:
+    from paddleship.shipped.serving.options import Options
     from paddleship.shipped.serving.service import Service
 
 
 def main() -> None:
     arguments = _parser().parse_args()
     silence_paddle()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    service = _service(arguments)
-    unavailable: PaddleshipError | None = None
+    logs.configure(logs.Format(arguments.log_format))
+    failure: BaseException | None
     try:
-        http.serve(service, host=arguments.host, port=arguments.port, also=_also(service, arguments))
-    except Unavailable as error:
-        unavailable = error
-    if failure := service.failure or unavailable:
+        failure = _serve(arguments)
+    except PaddleshipError as error:
+        failure = error
+    if failure:
         print(f"error: {failure if isinstance(failure, PaddleshipError) else repr(failure)}", file=sys.stderr)
         sys.exit(failure.exit_code if isinstance(failure, PaddleshipError) else 1)
+
+
+def _serve(arguments: argparse.Namespace) -> BaseException | None:
+    """Serve until SIGTERM, or until the model cannot be loaded: why not, if so."""
+    service = _service(arguments)
+    http.serve(service, host=arguments.host, port=arguments.port, also=_also(service, arguments))
+    return service.failure
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -52,7 +59,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--sample", type=Path, metavar="FOLDER", help="count features of the requests in a file there, for `paddleship drift`"
     )
+    parser.add_argument(
+        "--log-format", choices=[*map(str, logs.Format)], default="text", help="json: JSON lines, one for each request too (default: text)"
+    )
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="answer only clients with a token of this file, which has one a line"
+    )
+    parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="serve over TLS with this certificate chain (PEM)")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="key of the certificate (PEM)")
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
+    parser.add_argument(
+        "--slo-ms", type=float, metavar="MS", help="refuse a request that would take longer (default: benchmark.slo_p99_ms of the image)"
+    )
     parser.add_argument("--memory-bytes", type=int, help="memory that limits are derived from (default: this container's or machine's)")
     return parser
 
@@ -87,8 +105,21 @@ def _service(arguments: argparse.Namespace) -> Service:
     def load() -> ServedModel:
         return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
 
-    given = settings.Settings() if arguments.no_batching else settings.read(arguments.candidate)
-    return Service(load, Budget(limits.in_flight_bytes(memory)), given)
+    given = settings.read(arguments.candidate)
+    if arguments.no_batching:
+        given = replace(given, batching=False, padding=False)
+    if arguments.slo_ms is not None:
+        given = replace(given, slo_p99_ms=arguments.slo_ms)
+    return Service(load, Budget(limits.in_flight_bytes(memory)), given, _options(arguments))
+
+
+def _options(arguments: argparse.Namespace) -> Options:
+    return options.Options(
+        tokens=options.read_tokens(arguments.token_file) if arguments.token_file else None,
+        certificate=arguments.tls_certificate,
+        key=arguments.tls_key,
+        logs_requests=arguments.log_format == logs.Format.JSON,
+    )
 
 
 if __name__ == "__main__":

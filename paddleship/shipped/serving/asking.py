@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
+import time
 
 from paddleship.shipped.serving.batching import Request
 from paddleship.shipped.serving.service import Service
@@ -12,9 +14,13 @@ _LARGE_BYTES, _TAKEN_S = 2**18, 1.0
 
 
 class PendingAnswer:
-    """The future of an answer in the event loop that reads the request. The model answers on any thread."""
+    """The future of an answer in the event loop that reads the request. The model answers on any thread.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    The request `arrived` then, and nobody wants the answer after `deadline`, by `time.perf_counter`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, arrived: float = 0.0, deadline: float = math.inf) -> None:
+        self.arrived, self.deadline = arrived or time.perf_counter(), deadline
         self._loop, self._reader = loop, threading.get_ident()
         self.answer: asyncio.Future[bytes] = loop.create_future()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,9 +13,10 @@ from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Example
 from paddleship.shipped.computing.spec import Arrays, batch_dimension, row_dimensions
 from paddleship.shipped.serving.columns import Columns
-from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
+from paddleship.shipped.serving.errors import Kind, ServingError, expired, kind_of
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.stages import Stages
 
 log = logging.getLogger("paddleship.shipped.serving")
 
@@ -28,6 +30,14 @@ class Request(Protocol):
     @property
     def size(self) -> int:
         """The bytes that it came in."""
+
+    @property
+    def arrived(self) -> float:
+        """When its first byte came, by `time.perf_counter`."""
+
+    @property
+    def deadline(self) -> float:
+        """When nobody wants the answer any more, by `time.perf_counter`; infinite if the client has not said."""
 
     def is_gone(self) -> bool:
         """Whether nobody waits for the answer any more."""
@@ -57,11 +67,12 @@ class _Asked:
 class Answering:
     """Answers requests with one model, for one thread at a time. `settings` say whether several may share a batch, and be padded for it.
 
-    If an output has a dynamic dimension, only requests of equal shapes share a batch, so that its shape stays the same.
+    If an output has a dynamic dimension, only requests of equal shapes share a batch, so that its shape stays the same. `stages` counts how
+    long each stage takes.
     """
 
-    def __init__(self, model: ServedModel, settings: Settings) -> None:
-        self.model = model
+    def __init__(self, model: ServedModel, settings: Settings, stages: Stages | None = None) -> None:
+        self.model, self.stages = model, stages or Stages()
         rows, outputs = batch_dimension(model.candidate.inputs), model.candidate.outputs
         self.batching = settings.batching and all(spec.shape[:1] == (rows,) for spec in outputs)
         self._pads = settings.padding and not any(isinstance(size, str) for spec in outputs for size in spec.shape[1:])
@@ -92,15 +103,20 @@ class Answering:
 
     def _read(self, request: Request) -> _Asked | None:
         """The request with its rows encoded; None if it has its outcome already."""
+        begun = time.perf_counter()
         try:
             if request.is_gone():
                 raise Gone("the client has disconnected")
+            if request.deadline < begun:
+                raise expired()
             columns = request.decode()
             examples = self.model.encode(columns)
-            return _Asked(request, columns, examples, self._shapes(examples))
+            asked = _Asked(request, columns, examples, self._shapes(examples))
         except _FAILURES as failure:
             fail(request, failure)
             return None
+        self.stages.read(begun - request.arrived, time.perf_counter() - begun)
+        return asked
 
     def _shapes(self, examples: Sequence[Example]) -> Shapes:
         """The shapes of the batch that rows make; without its rounding to larger sizes, unless it decides which requests are alike."""
@@ -114,6 +130,7 @@ class Answering:
 
     def _answer(self, group: Sequence[_Asked]) -> None:
         """Run a group as one batch; if that fails, each request by itself, so that none fails because of another."""
+        begun = time.perf_counter()
         try:
             batch = self.model.collate([example for asked in group for example in asked.examples])
             outputs = self.model.run(batch, alone=len(group) == 1)
@@ -125,16 +142,20 @@ class Answering:
                 for asked in group:
                     self._answer([asked])
             return
+        self.stages.ran(len(group), sum(asked.rows for asked in group), time.perf_counter() - begun)
         for asked, part in zip(group, parts, strict=True):
             self._deliver(asked, part)
 
     def _deliver(self, asked: _Asked, outputs: Arrays) -> None:
+        begun = time.perf_counter()
         try:
             answer = self.model.finish(asked.columns, asked.examples, outputs)
             encoded = asked.request.encode(answer, self.model.cuts(asked.columns, asked.examples))
         except _FAILURES as failure:
             fail(asked.request, failure)
         else:
+            ended = time.perf_counter()
+            self.stages.encoded(ended - begun, ended - asked.request.arrived)
             asked.request.deliver(encoded)
 
 

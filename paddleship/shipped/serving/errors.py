@@ -15,7 +15,8 @@ class Kind(StrEnum):
     UNKNOWN_MODEL = "unknown model"  # or version
     UNSUPPORTED = "unsupported"  # a form of the protocol that the transport does not have
     TOO_LARGE = "too large"
-    BUSY = "busy"  # the memory for requests and answers is in use; a later request may be answered
+    BUSY = "busy"  # the memory for requests and answers is in use, or the queue is full; a later request may be answered
+    EXPIRED = "expired"  # the time limit of the request has passed, so it is not computed
     NOT_READY = "not ready"  # the model is still loading
     STOPPING = "stopping"  # another server is to be asked
     UNSENDABLE = "unsendable"  # there is an answer, and the transport cannot represent it
@@ -26,15 +27,23 @@ TEMPORARY = frozenset({Kind.BUSY, Kind.NOT_READY, Kind.STOPPING})  # the same re
 
 
 class ServingError(PaddleshipError):
-    """A request that gets no answer. `RequestError` is one too, of the kind BAD_REQUEST."""
+    """A request that gets no answer. `RequestError` is one too, of the kind BAD_REQUEST.
 
-    def __init__(self, kind: Kind, message: str) -> None:
+    If the kind is temporary, the client may ask again in `retry_s`.
+    """
+
+    def __init__(self, kind: Kind, message: str, *, retry_s: int = 1) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind, self.retry_s = kind, retry_s
 
 
 class RefusedByModel(RequestError):
     """The runtime raised an error for an input that keeps all declared rules, and still answers a known batch as before."""
+
+
+def expired() -> ServingError:
+    """The failure of a request whose time limit has passed."""
+    return ServingError(Kind.EXPIRED, "the time limit of the request has passed before its turn, so it was not computed: allow more time")
 
 
 def kind_of(failure: BaseException) -> Kind:

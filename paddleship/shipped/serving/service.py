@@ -2,8 +2,8 @@
 
 A runtime must be used by one thread at a time and may hold the GIL while it runs. So all inference of a process runs in one
 separate thread, and the threads of transports stay free for health checks. What comes meanwhile waits, and is answered together. Only a
-model that answers in well under a millisecond, less than a change of threads costs, answers on the thread of the transport. Scale by
-processes.
+model that answers in well under a millisecond, less than a change of threads costs, answers on the thread of the transport. What waits is
+bounded, and what would wait too long is refused at once. Scale by processes.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ import logging
 import math
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from enum import StrEnum
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.options import Options
+from paddleship.shipped.serving.queueing import Queue, Turn
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.stages import Stages
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_QUICK_BYTES, _QUICK_REQUESTS = 2**11, 32  # of a request that a transport answers on its thread, and how many of them in one turn
+_QUICK_REQUESTS = 32  # small ones that a transport answers on its thread in one turn
 _SLOW_S, _MOST_SLOW, _LOOKED_AT = 0.005, 3, 64  # after so many slow turns of the last ones, the model has its own thread
 _QUICK_AGAIN_S = 30.0  # for so long
 
@@ -39,23 +43,27 @@ class State(StrEnum):
     STOPPING = "stopping"
 
 
-_ALONE = Settings()
+_ALONE, _OPEN = Settings(), Options()
+_MOST_WAITING, _LONGEST_S = 1024, 30.0  # requests of about one size, and their time in the server if the image has no objective
+_SLO_SHARE = 0.5  # of the objective that the model and the queue may take; the rest is for the connection, and for estimates that are wrong
 
 
 class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
-    `settings` say whether several requests may share a batch.
+    `settings` say whether several requests may share a batch, and how long one may take; `options` are for transports. `stages` counts how
+    long requests took, and `failures`, in which transports count, why others got no answer.
     """
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE) -> None:
-        self.budget = budget
+    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE, options: Options = _OPEN) -> None:
+        self.budget, self.options = budget, options
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before
         self._load, self._settings, self._stopping = load, settings, False
         self._thread = runtimes.inference_thread()
-        self._waiting: deque[Request] = deque()
+        longest_s = _SLO_SHARE * settings.slo_p99_ms / 1000 if settings.slo_p99_ms else _LONGEST_S
+        self.queue, self.stages, self.failures = Queue(most=_MOST_WAITING, longest_s=longest_s), Stages(), Counter[Kind]()
         self._in_thread = False
         self._slow: deque[bool] = deque(maxlen=_LOOKED_AT)
         self._quick_from = math.inf
@@ -66,6 +74,11 @@ class Service:
     def batching(self) -> bool:
         """Whether requests of this model share batches; only once it is ready."""
         return self._answering.batching
+
+    @property
+    def candidate(self) -> Candidate | None:
+        """What is served; None as long as it is loading."""
+        return self._model.candidate if self._model is not None else None
 
     @property
     def state(self) -> State:
@@ -113,11 +126,22 @@ class Service:
     def ask(self, request: Request) -> None:
         """Let a request wait until `answer_waiting`, which the transport calls when it has put all that came together.
 
-        Raises ServingError (STOPPING).
+        Raises ServingError (STOPPING, or BUSY for one that would wait too long).
         """
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
-        self._waiting.append(request)
+        self.queue.put(request)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a further request may be refused, because others have no answer yet."""
+        return self.queue.pending > 0
+
+    def refusal(self, size: int) -> ServingError | None:
+        """Why a request of so many bytes has no place in the queue now, counted as a failure; None if it has one."""
+        if failure := self.queue.refusal(size):
+            self.failures[failure.kind] += 1
+        return failure
 
     def answer_waiting(self) -> bool:
         """Answer some of what waits now if the model is quick, else all of it on the inference thread.
@@ -129,9 +153,9 @@ class Service:
                 self._answer_quickly()
             finally:
                 self._turn.release()
-            return bool(self._waiting)
+            return bool(self.queue)
         with self._lock:
-            if self._waiting and not self._in_thread:
+            if self.queue and not self._in_thread:
                 self._in_thread = True
                 self._thread.submit(self._answer_in_thread)
         return False
@@ -143,33 +167,40 @@ class Service:
         return self._thread.submit(self._probe)
 
     def _is_quick(self) -> bool:
-        """Whether the request that has waited longest may be answered on the thread of the transport."""
-        if self._in_thread or not self._waiting or self._waiting[0].size > _QUICK_BYTES:
-            return False
-        return time.perf_counter() >= self._quick_from
+        """Whether small requests may be answered on the thread of the transport."""
+        return not self._in_thread and self.queue.has_small and time.perf_counter() >= self._quick_from
 
     def _answer_quickly(self) -> None:
-        begun, requests = time.perf_counter(), deque[Request]()
-        while self._waiting and len(requests) < _QUICK_REQUESTS and self._waiting[0].size <= _QUICK_BYTES:
-            requests.append(self._waiting.popleft())
-        self._answering.answer(requests)
-        self._slow.append(time.perf_counter() - begun > _SLOW_S)
+        if (turn := self.queue.take_small(_QUICK_REQUESTS)) is None:
+            return
+        used_s = time.thread_time()  # a machine that is busy with other work makes no model slow
+        self._answer(turn)
+        self._slow.append(time.thread_time() - used_s > _SLOW_S)
         if self._slow[-1] and sum(self._slow) >= _MOST_SLOW:
             self._slow.clear()
-            self._quick_from = begun + _QUICK_AGAIN_S
+            self._quick_from = time.perf_counter() + _QUICK_AGAIN_S
             log.info("requests took more than %g ms: the model answers on a thread of its own for %g s", 1000 * _SLOW_S, _QUICK_AGAIN_S)
 
     def _answer_in_thread(self) -> None:
-        """Answer what waits by now, and come back later for more, so that a probe has its turn; at the end, answer all."""
+        """Answer one turn of what waits, and come back later for more, so that a probe has its turn; at the end, answer all."""
+        rows = self._answering.model.limits.max_batch if self.batching else 1
         while True:
             with self._turn:
-                self._answering.answer(deque(self._waiting.popleft() for _ in range(len(self._waiting))))
+                if turn := self.queue.take(rows=rows):
+                    self._answer(turn)
             with self._lock:
-                self._in_thread = bool(self._waiting)
+                self._in_thread = bool(self.queue)
                 if self._in_thread and not self._stopping:
                     self._thread.submit(self._answer_in_thread)
                 if not self._in_thread or not self._stopping:
                     return
+
+    def _answer(self, turn: Turn) -> None:
+        """Answer the requests of a turn, and learn how long it took."""
+        begun, rows = time.perf_counter(), self.stages.rows
+        self._answering.answer(turn.requests)
+        seconds, turn.rows = time.perf_counter() - begun, self.stages.rows - rows
+        self.queue.learn(turn, seconds)
 
     def _probe(self) -> None:
         if self._model is not None:
@@ -188,7 +219,7 @@ class Service:
             self.failure = failure
             on_failure(failure)
             return
-        self._answering = Answering(model, self._settings)
+        self._answering = Answering(model, self._settings, self.stages)
         self._quick_from = 0.0 if model.is_quick else math.inf
         self._model = model
         log.info("ready: %s in %s", model.candidate.model, model.candidate.runtime)

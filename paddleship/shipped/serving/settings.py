@@ -17,17 +17,18 @@ _FILE = "serving.json"
 class Settings:
     """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one.
 
-    `padding`: nor on how far it is padded, so these may be of different sizes. `also`: the transports beside HTTP, with their ports.
+    `padding`: nor on how far it is padded, so these may be of different sizes. `slo_p99_ms`: a request that would take longer is refused.
+    `also`: the transports beside HTTP, with their ports.
     """
 
     batching: bool = False
     padding: bool = False
+    slo_p99_ms: float | None = None
     also: Mapping[str, int] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """Write the file into the folder of a candidate."""
-        facts = asdict(self)
-        (folder / _FILE).write_bytes(orjson.dumps(facts if self.also else {name: facts[name] for name in ("batching", "padding")}))
+        """Write the file into the folder of a candidate, without what is not set."""
+        (folder / _FILE).write_bytes(orjson.dumps({name: value for name, value in asdict(self).items() if value not in (None, {})}))
 
 
 def read(folder: Path) -> Settings:

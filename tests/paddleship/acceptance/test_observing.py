@@ -1,6 +1,7 @@
 """What accept asks and judges, against real servers: a right one passes, and each kind of wrong one fails by its own check."""
 
 import asyncio
+import math
 import pickle
 import threading
 import time
@@ -217,6 +218,7 @@ class DirectRequest:
 
     def __init__(self, model, content):
         self.model, self.content, self.size, self.answer = model, content, len(content), Future()
+        self.arrived, self.deadline = time.perf_counter(), math.inf
 
     def is_gone(self):
         return False

@@ -12,7 +12,7 @@ import numpy as np
 
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.candidate import Candidate
-from paddleship.shipped.computing.runtimes import registry
+from paddleship.shipped.computing.runtimes import processor, registry
 from paddleship.shipped.computing.spec import Arrays
 
 
@@ -31,6 +31,7 @@ def load(folder: Path, *, options: Mapping[str, Any] | None = None, thread_count
     if options:
         candidate = replace(candidate, options={**candidate.options, **options})
     door = registry.get(candidate.runtime).registration
+    processor.require(door.processor_flags, door.name)
     if candidate.programs:
         from paddleship.shipped.computing.runtimes.bucketed import Bucketed
 

@@ -118,6 +118,7 @@ RUNTIME = Registration(
     batch_settings=frozenset({_SINGLE}),
     thread_settings=frozenset({"hyper_threading"}),
     weights="paddleship.weights.onnx_files:read",
+    processor_flags={"x86_64": ("sse4_1",)},  # measured with 2026.4 under emulation: it runs on Penryn and dies on Conroe
     not_served=(
         "openvino/tools",
         "openvino/include",

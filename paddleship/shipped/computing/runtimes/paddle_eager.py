@@ -94,4 +94,5 @@ RUNTIME = Registration(
     weights="paddleship.weights.checkpoint_files:read",
     not_served=paddle_inference.NOT_SERVED,
     system_libraries=paddle_inference.RUNTIME.system_libraries,
+    processor_flags=paddle_inference.RUNTIME.processor_flags,
 )

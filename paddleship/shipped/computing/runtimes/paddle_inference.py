@@ -104,6 +104,8 @@ RUNTIME = Registration(
     settings={"memory_optim": [False, True]},
     weights="paddleship.weights.paddle_files:read",
     logs_passes=True,
+    # the library dies without them: measured with 3.3.1 under emulation of Haswell without each, and of older processors
+    processor_flags={"x86_64": ("avx2", "fma")},
     not_served=(*NOT_SERVED, "paddle/**/*.py", "paddle/**/*.json"),
     system_libraries=("libgomp.so.1",),  # the wheel needs it, and slim images do not have it
 )

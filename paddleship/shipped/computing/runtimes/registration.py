@@ -68,7 +68,8 @@ class Registration:
     reads the tensors of a program by name; without it, weights are not compared with the checkpoint. `logs_passes`: the options
     `log_passes`, `without_passes` and `optimization_level` work, which find a wrong optimisation pass. `not_served` are patterns of
     files below site-packages that the image does not need, `system_libraries` are system files that it needs. `any_thread`: one thread
-    at a time may use a loaded candidate, and it need not always be the same one.
+    at a time may use a loaded candidate, and it need not always be the same one. `processor_flags` are those without which its library
+    dies, by machine, as /proc/cpuinfo names them.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Registration:
     not_served: tuple[str, ...] = ()
     system_libraries: tuple[str, ...] = ()
     any_thread: bool = False
+    processor_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):

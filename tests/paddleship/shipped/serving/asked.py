@@ -1,13 +1,16 @@
 """A request without a transport, for tests of the server's core."""
 
+import math
 import threading
+import time
 from concurrent.futures import Future
 
 
 class Asked:
     """Columns that are asked, and the outputs or the exception that came of them. `hold`: decoding waits for this event."""
 
-    def __init__(self, *, size=100, hold=None, **columns):
+    def __init__(self, *, size=100, hold=None, deadline=math.inf, **columns):
+        self.arrived, self.deadline = time.perf_counter(), deadline
         self.size, self.columns, self.gone, self.thread = size, columns, False, None
         self._hold, self._answer = hold, Future()
 

@@ -4,6 +4,7 @@ import math
 import subprocess
 import sys
 import threading
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, RefusedByModel, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.service import Service, State
+from paddleship.shipped.serving.settings import Settings
 from tests.paddleship.shipped.serving.asked import Asked
 from tests.paddleship.shipped.serving.candidates import make_tensors
 
@@ -150,6 +152,42 @@ def test_what_a_quick_model_is_asked_in_one_turn_is_limited_and_the_rest_waits_f
     assert [request.outcome(1)["scores"].tolist() for request in requests] == [[[1 + number, -1]] for number in range(33)]
 
 
+def test_a_small_request_does_not_wait_for_all_large_ones_that_came_before_it(started):
+    service, hold, order = started(), threading.Event(), []
+    service.probe().result(20)
+    service._quick_from = math.inf
+    rows = np.ones((4096, 2), np.float32)
+    large = [Asked(x=rows, size=2**20, hold=hold) for _ in range(5)]
+    small = Asked(x=np.float32([[3, 4]]))
+    for number, request in enumerate((*large, small)):
+        deliver = request.deliver
+        request.deliver = lambda outcome, number=number, deliver=deliver: (order.append(number), deliver(outcome))
+        service.ask(request)
+        service.answer_waiting()
+    hold.set()
+    assert service.crowded
+    for request in (*large, small):
+        assert request.outcome(20)
+    service.probe().result(20)  # the thread has ended its work
+    assert not service.crowded
+    assert order.index(5) <= 2
+
+
+@pytest.mark.parametrize(("batching", "rows"), [(True, 4096), (False, 1)])
+def test_a_turn_has_the_rows_of_one_batch(tensors, batching, rows):
+    service = Service(lambda: ServedModel(tensors), Budget(1000), Settings(batching=batching))
+    service.start(pytest.fail)
+    service.probe().result(20)
+    service._quick_from = math.inf
+    service.queue.take = Mock(wraps=service.queue.take)
+    request = Asked(x=np.float32([[3, 4]]))
+    service.ask(request)
+    service.answer_waiting()
+    request.outcome(20)
+    service.close()
+    service.queue.take.assert_called_once_with(rows=rows)
+
+
 def test_a_stopped_service_has_finished_what_it_began_and_takes_nothing_more(started):
     service, request = started(), Asked(x=np.float32([[3, 4]]), size=2**20)
     service.probe().result(20)
@@ -196,7 +234,7 @@ service.probe().result()
 
 
 class Asked:
-    size = 0
+    size, arrived, deadline = 0, 0, 1e9
     is_gone = staticmethod(lambda: False)
     decode = staticmethod(lambda: {"x": [[3.0, 4.0]]})
     encode = staticmethod(lambda outputs, cuts: outputs["scores"].tolist())

@@ -25,3 +25,10 @@ def test_a_file_that_is_no_settings_is_one_line(tmp_path, text):
     (tmp_path / "serving.json").write_text(text)
     with pytest.raises(CandidateError, match=r"serving.json cannot be read .*: build the image again"):
         settings.read(tmp_path)
+
+
+def test_settings_without_an_objective_are_written_as_they_were_before_there_was_one(tmp_path):
+    Settings(batching=True).write(tmp_path)
+    assert (tmp_path / "serving.json").read_bytes() == b'{"batching":true,"padding":false}'
+    Settings(slo_p99_ms=50).write(tmp_path)
+    assert settings.read(tmp_path) == Settings(slo_p99_ms=50)

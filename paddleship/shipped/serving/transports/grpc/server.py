@@ -9,10 +9,12 @@ from concurrent.futures import CancelledError, Future
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import grpc
 from grpc import aio
 
 from paddleship.errors import Unavailable
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.transports.grpc import limits
 from paddleship.shipped.serving.transports.grpc.servicer import Servicer
@@ -67,12 +69,23 @@ class _Listener:
         self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
         self._servicer = Servicer(self._service, allowed)
         self._server.add_generic_rpc_handlers((self._servicer.handler(),))
+        address, credentials = f"{self._host}:{self._port}", _credentials(self._service.options)
         try:
-            self._server.add_insecure_port(f"{self._host}:{self._port}")
+            if credentials is None:
+                self._server.add_insecure_port(address)
+            else:
+                self._server.add_secure_port(address, credentials)
         except RuntimeError:
             raise Unavailable(f"port {self._port} on {self._host} is unavailable: choose another with --also grpc:PORT") from None
         await self._server.start()
         self._watch = asyncio.create_task(self._servicer.deadlines.watch())
+
+
+def _credentials(options: Options) -> Any:
+    """The certificate of TLS; None without one."""
+    if options.certificate is None or options.key is None:
+        return None
+    return grpc.ssl_server_credentials([(options.key.read_bytes(), options.certificate.read_bytes())])
 
 
 def _options(allowed: limits.MessageLimits) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from paddleship import __version__
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
+from paddleship.shipped.serving.options import Tokens
 from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports.grpc import limits, statuses, tensors
 from paddleship.shipped.serving.transports.grpc.deadlines import Deadlines
@@ -41,10 +42,12 @@ class Servicer:
     def handler(self) -> Any:
         """All methods. Streams, for gRPC, so that the servicer reads and writes each message when there is room; no client sees that."""
         simple = (self.server_live, self.server_ready, self.server_metadata, self.model_ready, self.model_metadata, self.repository_index)
-        served, others = {"ModelInfer": self._serving(self.infer, self._limits.readers)}, self._limits.other_readers
+        tokens, others = self._service.options.tokens, self._limits.other_readers
+        served = {"ModelInfer": self._serving(self.infer, self._limits.readers, tokens)}
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
-            served[name] = self._serving(_decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method), others)
+            wanted = None if method in (self.server_live, self.server_ready) else tokens
+            served[name] = self._serving(_decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method), others, wanted)
         handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -80,14 +83,17 @@ class Servicer:
         self._asking.ask(request)
         return await request.answer
 
-    def _serving(self, answer: _Answer, readers: int) -> Callable[[Any, Any], Awaitable[None]]:
-        """The handler of a method, which reads so many messages at a time."""
+    def _serving(self, answer: _Answer, readers: int, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
+        """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens."""
         free = asyncio.Semaphore(readers)
 
         async def serve(_messages: Any, context: Any) -> None:
+            if tokens is not None and not tokens.allow(_authorization(context)):
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, "this server wants a token: send it as `authorization: Bearer TOKEN`")
             try:
                 await self._serve(context, answer, free)
             except Exception as failure:
+                self._service.failures[kind_of(failure)] += 1
                 if kind_of(failure) is Kind.DEFECT:
                     log.exception("a request failed")
                 status = statuses.status(failure)
@@ -136,6 +142,12 @@ class Servicer:
                 await context.write(content)
         finally:
             self._service.budget.give_back(size)
+
+
+def _authorization(context: Any) -> bytes:
+    """What the client sent as `authorization`; empty if nothing."""
+    value = next((value for key, value in context.invocation_metadata() if key == "authorization"), b"")
+    return value.encode() if isinstance(value, str) else bytes(value)
 
 
 def _decoded(request: Any, response: Any, method: Callable[[Any], Awaitable[dict[str, Any]]]) -> _Answer:

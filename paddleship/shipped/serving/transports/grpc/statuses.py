@@ -15,6 +15,7 @@ CODES = {
     Kind.UNSUPPORTED: StatusCode.UNIMPLEMENTED,
     Kind.TOO_LARGE: StatusCode.RESOURCE_EXHAUSTED,  # as gRPC itself says of a message that is too large
     Kind.BUSY: StatusCode.UNAVAILABLE,
+    Kind.EXPIRED: StatusCode.DEADLINE_EXCEEDED,
     Kind.NOT_READY: StatusCode.UNAVAILABLE,
     Kind.STOPPING: StatusCode.UNAVAILABLE,
     Kind.UNSENDABLE: StatusCode.INTERNAL,

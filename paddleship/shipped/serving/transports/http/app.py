@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from http import HTTPStatus
 
@@ -21,18 +22,19 @@ from paddleship import __version__
 from paddleship.errors import RequestError
 from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.batching import Gone
-from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import repository, statuses
+from paddleship.shipped.serving.transports.http import deadlines, metrics, openapi, pages, repository, statuses
 from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
-from paddleship.shipped.serving.transports.http.http_request import HttpRequest
+from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.rows import RowsRequest
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer")
+_INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer|/predict")
 _JSON = "application/json"
 Listeners = Sequence[AbstractAsyncContextManager[None]]
 
@@ -74,6 +76,12 @@ class Endpoints:
         ready = self._service.state is State.READY
         return _json({"ready": ready}, 200 if ready else 503)
 
+    async def metrics(self, _request: Request) -> Response:
+        return Response(metrics.text(self._service, self._guard), media_type=metrics.MEDIA_TYPE)
+
+    async def openapi(self, _request: Request) -> Response:
+        return _json(openapi.document(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))
+
     async def metadata(self, request: Request) -> Response:
         return _json(self._named(request).metadata())
 
@@ -84,16 +92,21 @@ class Endpoints:
     async def index(self, request: Request) -> Response:
         return _json(self._service.index(only_ready=await repository.only_ready(request)))
 
-    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str, version: str | None) -> None:
-        """Answer an inference request for a model, or say why there is no answer."""
+    async def infer(self, scope: Scope, receive: Receive, send: Send, name: str | None, version: str | None) -> None:
+        """Answer an inference request for a model, or one of rows if no model is named; or say why there is no answer."""
         try:
-            answer = await self._infer(self._json_of(name, version), scope, receive)
+            if name is None:
+                answer = await self._infer(self._json_of_loaded(), scope, receive, RowsRequest)
+            else:
+                answer = await self._infer(self._json_of(name, version), scope, receive)
         except ClientDisconnect:
             return
         except (ServingError, RequestError) as failure:
+            self._service.failures[kind_of(failure)] += 1
             await (await _explain(Request(scope), failure))(scope, receive, send)
         except Exception as failure:
             log.exception("a request failed")
+            self._service.failures[Kind.DEFECT] += 1
             await (await _defect(Request(scope), failure))(scope, receive, send)
         else:
             if not scope.get(ANSWER, _not)(*answer):
@@ -101,15 +114,20 @@ class Endpoints:
                 response.raw_headers += answer[1]
                 await response(scope, receive, send)
 
-    async def _infer(self, model: JsonModel, scope: Scope, receive: Receive) -> tuple[bytes, Headers]:
+    async def _infer(
+        self, model: JsonModel, scope: Scope, receive: Receive, form: type[HttpRequest] = HttpRequest
+    ) -> tuple[bytes, Headers]:
         """The answer to an inference request, and its headers.
 
         Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it.
         """
-        body = Body(dict(scope["headers"]), model.limits, self._service.budget)
+        arrived, headers, loop = time.perf_counter(), dict(scope["headers"]), asyncio.get_running_loop()
+        deadline = deadlines.of_headers(headers, arrived)
+        body = Body(headers, model.limits, self._service.budget)
         try:
             await body.receive(receive)
-            request = HttpRequest(model, body, is_gone=scope.get(IS_GONE, _not), loop=asyncio.get_running_loop())
+            is_gone = scope.get(IS_GONE, _not)
+            scope[ASKED] = request = form(model, body, is_gone=is_gone, loop=loop, arrived=arrived, deadline=deadline)
             self._asking.ask(request)
             content = await request.answer
             return await encoded(content, request.json_bytes, body.coding)
@@ -123,9 +141,12 @@ class Endpoints:
         return self._json_of(request.path_params["name"], request.path_params.get("version"))
 
     def _json_of(self, name: str, version: str | None) -> JsonModel:
-        model = self._service.model(name, version)
+        self._service.model(name, version)
+        return self._json_of_loaded()
+
+    def _json_of_loaded(self) -> JsonModel:
         if self._json is None:
-            self._json = JsonModel(model, batching=self._service.batching)
+            self._json = JsonModel(self._service.loaded(), batching=self._service.batching)
         return self._json
 
 
@@ -156,12 +177,21 @@ def _not(*_: object) -> bool:
 def _rest(endpoints: Endpoints) -> Starlette:
     routes = [Route("/v2", endpoints.server), Route("/v2/health/live", endpoints.live), Route("/v2/health/ready", endpoints.ready)]
     routes.append(Route("/v2/repository/index", endpoints.index, methods=["POST"]))
+    routes += [Route("/metrics", endpoints.metrics), Route("/openapi.json", endpoints.openapi)]
+    routes += [Route("/", _page("index")), Route("/docs", _page("docs"))]
     for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
         routes += [Route(model, endpoints.metadata), Route(f"{model}/ready", endpoints.model_ready)]
     handlers = {HTTPException: _explain_route, ServingError: _explain, RequestError: _explain, Exception: _defect}
     app = Starlette(routes=routes, lifespan=endpoints.lifespan, exception_handlers=handlers)
     app.router.redirect_slashes = False  # a client would have to send the body again
     return app
+
+
+def _page(name: str) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(_request: Request) -> Response:
+        return pages.page(name)
+
+    return answer
 
 
 async def _explain(request: Request, failure: Exception) -> Response:

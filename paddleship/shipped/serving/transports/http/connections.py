@@ -10,13 +10,16 @@ import asyncio
 import functools
 import select
 import socket
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
 _TICK_S = 1.0
@@ -25,16 +28,32 @@ _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
 ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and headers with status 200 in one write, or returns False
-_CLOSE = (b"connection", b"close")
+_CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
+_COMPUTED = (b"/infer", b"/predict")  # ends of the paths of requests that wait for the model
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
 
 
-class Guard:
-    """State that the connections of a process share: limits, budget, and the check of every connection once a second."""
+class Admission(Protocol):
+    """What says whether the queue has a place for a request."""
 
-    def __init__(self, limits: ConnectionLimits, budget: Budget) -> None:
-        self.limits, self.budget = limits, budget
+    @property
+    def crowded(self) -> bool:
+        """Whether it may refuse one; quick to ask."""
+
+    def refusal(self, size: int) -> ServingError | None:
+        """Why it has none for a body of so many bytes; None if it has one."""
+
+
+class Guard:
+    """State that the connections of a process share: limits, budget, and the check of every connection once a second.
+
+    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more.
+    """
+
+    def __init__(self, limits: ConnectionLimits, budget: Budget, admission: Admission | None = None) -> None:
+        self.limits, self.budget, self.admission = limits, budget, admission
         self.connections: set[Connection] = set()
+        self.refused: Counter[int] = Counter()
         self._drained_until = 0.0
         self._headers: list[tuple[bytes, bytes]] | None = None
         self._head = (b"", False)
@@ -82,6 +101,7 @@ class Connection(HttpToolsProtocol):
         self._phase, self.since = _HEAD, self.loop.time()
         self._received = self._received_before = 0
         self._reading_since, self._reading_from = 0.0, 0
+        self._refused = False
 
     @property
     def busy(self) -> bool:
@@ -168,16 +188,37 @@ class Connection(HttpToolsProtocol):
             self._refuse_head()
             raise ValueError("the head is too large")  # so that the parser stops
         self._begin(_BODY)
+        self._refused = self._refused_at_once()
+        if self._refused:
+            return
         super().on_headers_complete()
         self.scope[ANSWER] = functools.partial(self._answer, self.cycle)  # type: ignore[literal-required]
 
+    def _refused_at_once(self) -> bool:
+        """Refuse an inference request that the queue has no place for, before anything is made for it. Its body is read and dropped."""
+        admission = self._guard.admission
+        if admission is None or not admission.crowded or not self.url.endswith(_COMPUTED) or not self._answered or not self._is_plain():
+            return False
+        length = next((value for name, value in self.headers if name == b"content-length"), b"")
+        if (failure := admission.refusal(int(length) if length.isdigit() else 0)) is None:
+            return False
+        self.transport.write(_response(failure, self.server_state.default_headers))
+        return True
+
+    def _is_plain(self) -> bool:
+        """Whether the connection stays open after this request, and the client sends its body without being asked."""
+        keeps = self.parser.get_http_version() == "1.1" and self.parser.should_keep_alive()
+        return keeps and not self.expect_100_continue and _CLOSE not in self.server_state.default_headers
+
     def on_body(self, body: bytes) -> None:
         self._received += len(body)
-        super().on_body(body)
+        if not self._refused:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._begin(_IDLE)
-        super().on_message_complete()
+        if not self._refused:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         if self._phase == _IDLE:
@@ -186,7 +227,7 @@ class Connection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Whether the connection stays open for an answer: a client may close its sending side after a complete request."""
-        if self._phase != _IDLE or self._answered:
+        if self._phase != _IDLE or self._answered or self.scheme == "https":  # over TLS, one side cannot close alone
             return False
         self.cycle.keep_alive = False
         self.loop.call_later(_PROBE_S, self._probe)
@@ -257,12 +298,22 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
         """Send an error if no answer was started, and close."""
+        self._guard.refused[status] += 1
         if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
             body = orjson.dumps({"error": message})
             head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]
             head += [b"retry-after: 1\r\n"] if retry else []
             self.transport.write(b"".join([*head, b"connection: close\r\n\r\n", body]))
         self.transport.close()
+
+
+def _response(failure: ServingError, default_headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The whole response that says why a request is refused."""
+    body = orjson.dumps({"error": statuses.message(failure)})
+    retry = [(name.lower().encode(), value.encode()) for name, value in statuses.headers(failure).items()]
+    headers = [*default_headers, (b"content-length", b"%d" % len(body)), _JSON, *retry]
+    head = b"".join(b"%b: %b\r\n" % header for header in headers)
+    return b"%b%b\r\n%b" % (STATUS_LINE[statuses.status(failure)], head, body)
 
 
 def _unread(connections: Iterable[Connection]) -> int:

@@ -6,16 +6,20 @@ import asyncio
 import functools
 import signal
 import socket
+import ssl
 from contextlib import suppress
-from typing import Any
 
 import uvicorn
+from starlette.types import ASGIApp
 
-from paddleship.errors import Unavailable
+from paddleship.errors import BadInput, Unavailable
+from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.transports.http.app import App, Listeners
+from paddleship.shipped.serving.transports.http.authorization import Authorized
 from paddleship.shipped.serving.transports.http.connections import Connection, Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
+from paddleship.shipped.serving.transports.http.request_log import RequestLog
 
 _LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
 
@@ -26,13 +30,21 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
-    guard = Guard(ConnectionLimits(), service.budget)
-    server = make_server(App(service, guard, on_failure=stop, also=also), guard, host=host, port=port)
+    guard, options = Guard(ConnectionLimits(), service.budget, service), service.options
+    app = around(App(service, guard, on_failure=stop, also=also), options)
+    server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
         server.run()
     if not server.started:
         raise Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
+
+
+def around(app: ASGIApp, options: Options) -> ASGIApp:
+    """The app behind what the options ask for: the check of tokens, and the log of requests."""
+    if options.tokens is not None:
+        app = Authorized(app, options.tokens)
+    return RequestLog(app) if options.logs_requests else app
 
 
 class Server(uvicorn.Server):
@@ -53,8 +65,9 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
-    """The server of an ASGI app, with its connections limited by `guard`."""
+def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Options | None = None) -> Server:
+    """The server of an ASGI app, with its connections limited by `guard`. Raises BadInput for a certificate that cannot be used."""
+    certificate, key = (options.certificate, options.key) if options is not None else (None, None)
     config = uvicorn.Config(
         app,
         host=host,
@@ -66,7 +79,15 @@ def make_server(app: Any, guard: Guard, *, host: str, port: int) -> Server:
         log_config=None,
         timeout_keep_alive=int(guard.limits.idle_timeout_s),
         timeout_graceful_shutdown=30,
+        ssl_certfile=certificate,
+        ssl_keyfile=key,
     )
+    try:
+        config.load()
+    except ssl.SSLError as error:
+        raise BadInput(
+            f"{certificate} and {key} cannot be used for TLS ({error.reason or error}): give a PEM certificate and its key"
+        ) from None
     return Server(config)
 
 

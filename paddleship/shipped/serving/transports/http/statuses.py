@@ -13,6 +13,7 @@ STATUSES = {
     Kind.UNSUPPORTED: HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
     Kind.TOO_LARGE: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     Kind.BUSY: HTTPStatus.SERVICE_UNAVAILABLE,
+    Kind.EXPIRED: HTTPStatus.GATEWAY_TIMEOUT,
     Kind.NOT_READY: HTTPStatus.SERVICE_UNAVAILABLE,
     Kind.STOPPING: HTTPStatus.SERVICE_UNAVAILABLE,
     Kind.UNSENDABLE: HTTPStatus.INTERNAL_SERVER_ERROR,
@@ -33,4 +34,4 @@ def message(failure: BaseException) -> str:
 
 
 def headers(failure: BaseException) -> dict[str, str]:
-    return {"Retry-After": "1"} if kind_of(failure) in TEMPORARY else {}
+    return {"Retry-After": str(getattr(failure, "retry_s", 1))} if kind_of(failure) in TEMPORARY else {}

@@ -1,0 +1,166 @@
+"""The OpenAPI document of a model: what follows it never fails, the pages work in a browser, and a client is generated from it."""
+
+import json
+import shutil
+import subprocess
+import urllib.request
+
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck
+
+from paddleship.shipped.serving.options import Options, Tokens
+from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.transports.http import browser
+from tests.paddleship.shipped.serving.transports.http.running import server
+from tests.paddleship.shipped.serving.transports.http.test_serving import ready
+
+TOKEN = "a-token-of-a-test"  # noqa: S105
+ASKED_AGAIN = (503, 504)  # busy, and out of the time that the request allows
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    return make_texts(tmp_path_factory.mktemp("texts"))
+
+
+def document(folder):
+    (found,) = (client.get("/openapi.json").json() for client in ready(folder))
+    return found
+
+
+def test_a_row_has_the_columns_of_the_model_with_their_limits(tmp_path):
+    found = document(make_tensors(tmp_path))
+    number = {"type": "number", "minimum": -1, "maximum": 100}
+    assert found["components"]["schemas"]["Row"] == {
+        "type": "object",
+        "properties": {"x": {"type": "array", "items": number, "minItems": 2, "maxItems": 2}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    assert found["components"]["schemas"]["Reply"]["properties"]["label"]["examples"] == ["否", "yes"]
+    assert found["info"]["title"] == "tiny"
+    assert {"/predict", "/metrics", "/v2/models/tiny/infer"} < found["paths"].keys()
+    assert "security" not in found
+
+
+def test_a_file_may_be_the_whole_body_or_base64(tmp_path):
+    found = document(make_pictures(tmp_path))
+    assert found["components"]["schemas"]["Row"]["properties"]["photo"]["contentEncoding"] == "base64"
+    assert "application/octet-stream" in found["paths"]["/predict"]["post"]["requestBody"]["content"]
+
+
+@pytest.mark.parametrize(
+    ("make", "examples"),
+    [
+        (make_texts, 8),
+        (make_pictures, 8),
+        *(pytest.param(make, 250, marks=pytest.mark.long) for make in (make_texts, make_picking, make_pictures)),
+    ],
+)
+def test_what_follows_the_document_and_what_nearly_does_never_fails(tmp_path, make, examples):
+    asked = 0
+    with server(make(tmp_path)) as port:
+        address = f"http://127.0.0.1:{port}"
+        schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+        for found in schema.get_all_operations():
+            operation = found.ok()
+            for mode in schemathesis.GenerationMode:
+
+                @hypothesis.settings(max_examples=examples, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+                @hypothesis.seed(0)
+                @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+                def ask(case):
+                    nonlocal asked
+                    asked += 1
+                    response = case.call(base_url=address)
+                    assert response.status_code < 500 or response.status_code in ASKED_AGAIN, response.text
+                    case.validate_response(response, checks=[schemathesis.checks.CHECKS.get_one("response_schema_conformance")])
+
+                try:
+                    ask()
+                except hypothesis.errors.Unsatisfiable:
+                    assert mode is schemathesis.GenerationMode.NEGATIVE  # there is nothing to send wrongly
+        assert schema.statistic.operations.total == 9
+    assert asked > 3 * examples
+
+
+def test_pages_run_only_their_own_script_and_need_no_token(texts):
+    with server(texts, Options(tokens=Tokens((TOKEN.encode(),)))) as port:
+        for path in ("/", "/docs"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+                policy, text = answer.headers["Content-Security-Policy"], answer.read().decode()
+            assert policy.startswith("default-src 'none'; connect-src 'self'")
+            assert "unsafe" not in policy
+            assert "http:" not in text.replace("http-equiv", "")
+            assert "https:" not in text
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=20)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not browser.CHROMIUM, reason="there is no Chromium")
+def test_the_form_sends_a_row_and_shows_the_answer(texts):
+    with server(texts, Options(tokens=Tokens((TOKEN.encode(),)))) as port, browser.page() as page:
+        page.open(f"http://127.0.0.1:{port}/")
+        page.wait("!document.getElementById('token-row').hidden")
+        page.run(f"document.getElementById('token').value = '{TOKEN}'; document.querySelector('#token-row button').click()")
+        page.wait("!document.getElementById('form').hidden")
+        page.run("document.getElementById('field-text').value = '好x'; document.getElementById('send').click()")
+        page.wait("document.getElementById('status').textContent.startsWith('Answered')")
+        assert json.loads(page.run("document.getElementById('answer').textContent")) == {"values": [2, 1]}
+        assert '--json \'{"text":"好x"}\'' in page.run("document.getElementById('command').textContent")
+        refused = [problem for problem in page.problems if "401" not in json.dumps(problem)]
+        assert not refused
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not browser.CHROMIUM, reason="there is no Chromium")
+def test_the_other_page_lists_every_operation(texts):
+    with server(texts) as port, browser.page() as page:
+        page.open(f"http://127.0.0.1:{port}/docs")
+        page.wait("document.querySelectorAll('details').length === 9")
+        assert not page.problems
+
+
+CLIENT = """
+import createClient from "openapi-fetch";
+import type { paths } from "./api.ts";
+
+const client = createClient<paths>({ baseUrl: process.argv[2] });
+const { data, error, response } = await client.POST("/predict", { body: { text: "好x" } });
+const wrong = await client.POST("/predict", { body: { text: "" } });
+console.log(JSON.stringify([response.status, data, error ?? null, wrong.response.status, wrong.error?.error]));
+"""
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm")
+def test_a_client_in_typescript_is_generated_from_the_document_and_asks(texts, tmp_path):
+    def run(*command):
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    run(
+        "npm",
+        "install",
+        "--silent",
+        "--no-audit",
+        "--no-fund",
+        "openapi-typescript@7.13.0",
+        "openapi-fetch@0.17.0",
+        "typescript@5",
+        "tsx@4",
+        "@types/node@20",
+    )
+    (tmp_path / "client.mts").write_text(CLIENT, encoding="utf-8")
+    with server(texts) as port:
+        (tmp_path / "openapi.json").write_text(json.dumps(document(texts)), encoding="utf-8")
+        run("npx", "openapi-typescript", "openapi.json", "--output", "api.ts")
+        options = ["--noEmit", "--strict", "--module", "nodenext", "--target", "es2022", "--allowImportingTsExtensions", "--types", "node"]
+        run("npx", "tsc", *options, "client.mts")
+        status, data, error, wrong, why = json.loads(run("npx", "tsx", "client.mts", f"http://127.0.0.1:{port}"))
+    assert (status, data, error) == (200, {"values": [2, 1]}, None)
+    assert (wrong, "is empty" in why) == (400, True)

@@ -1,0 +1,149 @@
+"""Time limits of requests over HTTP, and what a server does with requests that it has no place for."""
+
+import http.client
+import json
+import socket
+import threading
+import time
+from unittest.mock import Mock
+
+import pytest
+from starlette.responses import Response
+
+from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.transports.http.connections import Guard
+from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
+from paddleship.shipped.serving.transports.http.server import make_server
+from tests.paddleship.shipped.serving.candidates import make_tensors
+from tests.paddleship.shipped.serving.transports.http.recording import request
+from tests.paddleship.shipped.serving.transports.http.test_serving import ready
+
+INFER = "/v2/models/tiny/infer"
+
+
+@pytest.fixture(scope="module")
+def tensors(tmp_path_factory):
+    return make_tensors(tmp_path_factory.mktemp("tensors"))
+
+
+@pytest.fixture
+def client(tensors):
+    yield from ready(tensors)
+
+
+def test_a_request_with_enough_time_is_answered(client):
+    for options in ({"headers": {"Request-Timeout-Ms": "20000"}}, {"timeout": 20_000_000}, {"timeout": 0}):
+        body = request() | {"parameters": {"timeout": options.get("timeout", 0)}}
+        assert client.post(INFER, json=body, headers=options.get("headers")).status_code == 200
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "soon", "", "1" * 13])
+def test_a_time_limit_in_the_header_that_is_no_number_of_milliseconds_is_a_400(client, value):
+    answer = client.post(INFER, json=request(), headers={"Request-Timeout-Ms": value})
+    assert answer.status_code == 400
+    assert "send milliseconds, a whole number of at least 1" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("value", [-1, 1.5, "soon", True, None, [1]])
+def test_a_time_limit_in_the_parameters_that_is_no_number_of_microseconds_is_a_400(client, value):
+    answer = client.post(INFER, json=request() | {"parameters": {"timeout": value}})
+    assert answer.status_code == 400
+    assert "send microseconds, a whole number; 0 for no limit" in answer.json()["error"]
+
+
+def test_a_request_whose_time_has_passed_before_its_turn_is_a_504_and_not_computed(client, monkeypatch):
+    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.run", Mock(side_effect=AssertionError))
+    monkeypatch.setattr("paddleship.shipped.serving.model.ServedModel.encode", Mock(side_effect=AssertionError))
+    answer = client.post(INFER, json=request() | {"parameters": {"timeout": 1}})
+    assert answer.status_code == 504
+    assert "the time limit of the request has passed" in answer.json()["error"]
+
+
+def test_a_request_that_waited_longer_than_its_header_allows_is_not_even_decoded(client, monkeypatch):
+    monkeypatch.setattr("paddleship.shipped.serving.transports.http.deadlines.of_headers", lambda *_: time.perf_counter() - 1)
+    monkeypatch.setattr("paddleship.shipped.serving.transports.http.inference.JsonModel.parse", Mock(side_effect=AssertionError))
+    assert client.post(INFER, json=request()).status_code == 504
+
+
+@pytest.fixture
+def full():
+    """The port of a server whose queue is full for bodies of more than 1,000 bytes, and the paths of the requests that reached its app."""
+    reached = []
+
+    async def app(scope, receive, send):
+        reached.append(scope["path"])
+        while (await receive()).get("more_body"):
+            pass
+        await Response("answered")(scope, receive, send)
+
+    class Admission:
+        crowded = True
+
+        def refusal(self, size):
+            return ServingError(Kind.BUSY, f"the server is busy ({size} bytes)", retry_s=7) if size > 1000 else None
+
+    server = make_server(app, Guard(ConnectionLimits(), Budget(10**7), Admission()), host="127.0.0.1", port=0)
+    server.config.lifespan = "off"
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield server.servers[0].sockets[0].getsockname()[1], reached
+    server.should_exit = True
+    thread.join()
+
+
+def connected(port):
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+
+def test_a_request_without_a_place_is_refused_before_the_app_sees_it_and_its_connection_goes_on(full):
+    port, reached = full
+    connection = connected(port)
+    for size, status in ((2000, 503), (10, 200), (300_000, 503), (2000, 503), (10, 200)):
+        connection.request("POST", INFER, b"x" * size)
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.status == status
+        if status == 503:
+            assert json.loads(body) == {"error": f"the server is busy ({size} bytes)"}
+            assert answer.getheader("Retry-After") == "7"
+    connection.close()
+    assert reached == [INFER] * 2
+
+
+def test_other_paths_and_requests_that_wait_for_leave_to_send_their_body_are_for_the_app(full):
+    port, reached = full
+    connection = connected(port)
+    connection.request("POST", "/v2", b"x" * 2000)
+    assert connection.getresponse().read() == b"answered"
+    connection.request("POST", INFER, b"x" * 2000, {"Expect": "100-continue"})
+    assert connection.getresponse().read() == b"answered"
+    connection.close()
+    assert reached == ["/v2", INFER]
+
+
+def test_requests_that_are_sent_without_waiting_for_answers_get_theirs_in_order(full):
+    port, _ = full
+    head = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{}\r\n"
+    parts = [
+        head.format("/v2", 5, "") + "x" * 5,
+        head.format(INFER, 2000, "") + "x" * 2000,
+        head.format("/v2", 5, "Connection: close\r\n") + "x" * 5,
+    ]
+    with socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall("".join(parts).encode())
+        received = b""
+        while chunk := connection.recv(2**16):
+            received += chunk
+    assert received.count(b"HTTP/1.1 ") == 3
+    assert received.rstrip().endswith(b"answered")
+
+
+def test_the_objective_of_an_image_bounds_the_time_that_requests_wait(tensors):
+    service = Service(lambda: pytest.fail("it is not loaded"), Budget(100), Settings(slo_p99_ms=200))
+    assert service.queue._longest_s == 0.1
+    service.close()

@@ -1,0 +1,86 @@
+"""`POST /predict`: what it takes, and the short answers that it gives."""
+
+import base64
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.transports.http.test_serving import ready
+
+
+@pytest.fixture
+def client(tmp_path, request):
+    yield from ready(request.param(tmp_path))
+
+
+def of(make):
+    return pytest.mark.parametrize("client", [make], indirect=True)
+
+
+@of(make_tensors)
+def test_a_row_gets_its_label_and_a_list_of_rows_a_list(client):
+    assert client.post("/predict", json={"x": [3, 4]}).json() == {"label": "否"}
+    assert client.post("/predict", json=[{"x": [3, 4]}, {"x": [-1, 1]}]).json() == [{"label": "否"}, {"label": "yes"}]
+    assert client.post("/predict", json=[{"x": [3, 4]}]).json() == [{"label": "否"}]
+
+
+@of(make_picking)
+def test_without_labels_a_row_gets_the_outputs_and_columns_may_be_numbers(client):
+    assert client.post("/predict", json={"x": [5, 6, 7], "steps": 2}).json() == {"y": [6.0]}
+    assert client.post("/predict", json=[{"x": [5, 6], "steps": 1}, {"x": [7, 8], "steps": 2}]).json() == [{"y": [5.0]}, {"y": [8.0]}]
+    assert client.post("/predict", json={"x": [5, 6, 7], "steps": 9}).status_code == 422
+
+
+@of(make_texts)
+def test_a_text_that_was_cut_is_named_in_its_row(client):
+    assert client.post("/predict", json=[{"text": "好"}, {"text": "好x好xx"}]).json() == [
+        {"values": [2, 0, 0, 0]},
+        {"values": [2, 1, 2, 1], "truncated": {"text": {"length": 5, "kept": 4}}},
+    ]
+
+
+@of(make_pictures)
+def test_a_picture_is_the_whole_body_or_base64_in_a_row(client):
+    stream = io.BytesIO()
+    Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(stream, "PNG")
+    raw = client.post("/predict", content=stream.getvalue(), headers={"Content-Type": "image/png"})
+    assert np.shape(raw.json()["pixels"]) == (3, 8, 8)
+    assert client.post("/predict", json={"photo": base64.b64encode(stream.getvalue()).decode()}).json() == raw.json()
+    broken = client.post("/predict", json={"photo": "no base64!"})
+    assert (broken.status_code, "is not base64" in broken.json()["error"]) == (400, True)
+
+
+@of(make_picking)
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"x": [1, 2]}, 'row 0 has no \'steps\': send {"x": …, "steps": …} or a list of these'),
+        ([{"x": [1, 2], "steps": 1}, {"steps": 1}], "row 1 has no 'x'"),
+        ({"x": [1, 2], "steps": 1, "y": 2}, "row 0 has 'y', which is no input"),
+        ([1], "row 0 is '1', which is no object"),
+        ("text", "row 0 is 'text', which is no object"),
+        ([], "the request has no rows"),
+        ({"x": [1, "a"], "steps": 1}, "hold text"),
+        ({"x": [], "steps": 1}, "its rows are empty"),
+        ({"x": 1, "steps": 1}, "the model takes [-1, -1]"),
+        ([{"x": [1, 2], "steps": 1}, {"x": [1], "steps": 1}], "not numbers in rows of one length"),
+        ({"x": [1, 2], "steps": 0}, "input 'steps' is below 1 (got 0)"),
+        ({"x": [1, 2], "steps": [1]}, "the model takes [-1]"),
+        ([{"x": [1, 2], "steps": 1}] * 5000, "has 5000 rows, this server takes 1 to 4096"),
+    ],
+)
+def test_rows_that_do_not_fit_are_a_400_that_says_what_to_send(client, body, words):
+    answer = client.post("/predict", json=body)
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]
+
+
+@of(make_tensors)
+def test_what_is_no_json_or_cannot_be_sent_is_refused(client):
+    assert "the request is not JSON" in client.post("/predict", content=b"{").json()["error"]
+    assert client.get("/predict").status_code == 405
+    deep = client.post("/predict", content=b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}")
+    assert deep.status_code == 400
