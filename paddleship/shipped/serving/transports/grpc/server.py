@@ -67,8 +67,9 @@ class _Listener:
         self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
         self._servicer = Servicer(self._service, allowed)
         self._server.add_generic_rpc_handlers((self._servicer.handler(),))
+        host = f"[{self._host}]" if ":" in self._host else self._host
         try:
-            self._server.add_insecure_port(f"{self._host}:{self._port}")
+            self._server.add_insecure_port(f"{host}:{self._port}")
         except RuntimeError:
             raise Unavailable(f"port {self._port} on {self._host} is unavailable: choose another with --also grpc:PORT") from None
         await self._server.start()
