@@ -69,7 +69,8 @@ class _Listener:
         self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
         self._servicer = Servicer(self._service, allowed)
         self._server.add_generic_rpc_handlers((self._servicer.handler(),))
-        address, credentials = f"{self._host}:{self._port}", _credentials(self._service.options)
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        address, credentials = f"{host}:{self._port}", _credentials(self._service.options)
         try:
             if credentials is None:
                 self._server.add_insecure_port(address)

@@ -24,7 +24,6 @@ from paddleship.shipped.serving.transports.grpc.messages import CLASSES, SERVICE
 
 log = logging.getLogger("paddleship.shipped.serving")
 
-_COPIES = 2  # of a message: as it came or goes, and as it is decoded or as gRPC sends it
 _Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -106,7 +105,7 @@ class Servicer:
     async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
         content = await self._read(context, free)
-        size = _COPIES * len(content)
+        size = len(content)
         self._service.budget.take(size)
         try:
             reply = await answer(content)
@@ -134,12 +133,14 @@ class Servicer:
         return content
 
     async def _write(self, context: Any, content: bytes) -> None:
-        """Send an answer, which counts against the budget until the client has taken it."""
-        size = _COPIES * len(content)
+        """Send an answer, which counts against the budget with gRPC's copy of it until the client has read it. Raises RequestError."""
+        size = 2 * len(content)
         self._service.budget.hold(size)
         try:
             with self.deadlines.within(limits.WRITE_S):
                 await context.write(content)
+        except TimeoutError:
+            raise RequestError(f"the answer was not read within {limits.WRITE_S} s: read it at once") from None
         finally:
             self._service.budget.give_back(size)
 

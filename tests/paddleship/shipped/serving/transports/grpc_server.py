@@ -9,6 +9,7 @@ from pathlib import Path
 
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
+from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports import grpc
 from tests.paddleship.shipped.serving.transports.http.recording import serving
@@ -38,9 +39,9 @@ def process(folder, *options):
 
 
 @contextmanager
-def in_process(folder, *, in_flight_bytes=2**26, load=ServedModel, **options):
+def in_process(folder, *, in_flight_bytes=2**26, load=ServedModel, protection=Options(), **options):
     """The service and the address of a server in an event loop of another thread."""
-    service, port = Service(lambda: load(folder, **options), Budget(in_flight_bytes)), free_port()
+    service, port = Service(lambda: load(folder, **options), Budget(in_flight_bytes), options=protection), free_port()
     begun, ended, failures = threading.Event(), threading.Event(), []
 
     async def serve():

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from tritonclient.utils import InferenceServerException, np_to_triton_dtype
 
 from paddleship.acceptance.transports.grpc import malformed
 from paddleship.errors import RequestError
+from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.transports.grpc import limits, messages, statuses, wire
 from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
+from paddleship.shipped.serving.transports.grpc.servicer import Servicer
 from tests.paddleship.shipped.serving.candidates import make_all_datatypes, make_pictures, make_tensors, make_texts
 from tests.paddleship.shipped.serving.transports import grpc_server
 from tests.paddleship.shipped.serving.transports.grpc_server import wait_until
@@ -279,6 +282,24 @@ def test_a_message_that_is_not_completed_is_refused_and_lets_others_be_read(tmp_
                 received += slow.recv(2**16)
             assert client.infer("tiny", inputs(x=np.float32([[3, 4]]))).as_numpy("scores").tolist() == [[7, -3]]
         wait_until(lambda: not service.budget.used)
+
+
+def test_an_answer_that_is_not_read_is_ended_and_gives_its_room_back():
+    class Deaf:
+        async def write(self, content):
+            await asyncio.Event().wait()
+
+    async def write():
+        servicer = Servicer(SimpleNamespace(budget=Budget(100)), LIMITS)
+        task = asyncio.create_task(servicer._write(Deaf(), b"x" * 10))
+        await asyncio.sleep(0)
+        assert servicer._service.budget.used == 20
+        servicer.deadlines.look(asyncio.get_running_loop().time() + limits.WRITE_S + 1)
+        with pytest.raises(RequestError, match="was not read within 30 s"):
+            await task
+        assert servicer._service.budget.used == 0
+
+    asyncio.run(write())
 
 
 def test_readers_are_as_many_as_fit_into_the_memory(tmp_path):

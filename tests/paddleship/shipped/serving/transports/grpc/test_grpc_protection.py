@@ -1,0 +1,73 @@
+"""What protects the server over HTTP protects it over gRPC too: tokens, TLS, and a queue that refuses what would come too late."""
+
+import grpc as grpc_library
+import numpy as np
+import pytest
+from tritonclient import grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from paddleship.shipped.serving.errors import Kind, ServingError, expired
+from paddleship.shipped.serving.options import Options, Tokens
+from paddleship.shipped.serving.transports.grpc import statuses
+from tests.paddleship.shipped.serving.candidates import make_tensors
+from tests.paddleship.shipped.serving.transports import grpc_server
+from tests.paddleship.shipped.serving.transports.http.test_protection import pair
+
+__all__ = ["pair"]
+TOKEN = b"a-token-of-32-characters-or-more"
+
+
+def question():
+    made = triton.InferInput("x", [1, 2], "FP32")
+    made.set_data_from_numpy(np.float32([[1, 2]]))
+    return [made]
+
+
+def ask(address, **options):
+    with triton.InferenceServerClient(address, **options.pop("client", {})) as client:
+        return client.infer("tiny", question(), **options).as_numpy("scores").tolist()
+
+
+@pytest.fixture(scope="module")
+def protected(tmp_path_factory):
+    folder = make_tensors(tmp_path_factory.mktemp("protected"))
+    with grpc_server.in_process(folder, protection=Options(Tokens((TOKEN,)))) as (service, address):
+        yield service, address
+
+
+@pytest.mark.parametrize("headers", [None, {"authorization": "Bearer wrong-token-of-32-characters"}, {"authorization": TOKEN.decode()}])
+def test_without_a_token_only_health_is_answered(protected, headers):
+    with pytest.raises(InferenceServerException, match="this server wants a token") as caught:
+        ask(protected[1], headers=headers)
+    assert caught.value.status() == "StatusCode.UNAUTHENTICATED"
+    with triton.InferenceServerClient(protected[1]) as client:
+        assert client.is_server_live(headers=headers)
+        assert client.is_server_ready(headers=headers)
+        with pytest.raises(InferenceServerException, match="wants a token"):
+            client.get_model_metadata("tiny", headers=headers)
+
+
+def test_with_a_token_a_request_is_answered(protected):
+    assert ask(protected[1], headers={"authorization": f"Bearer {TOKEN.decode()}"}) == [[4, -1]]
+
+
+def test_over_tls_a_request_is_answered_and_one_without_is_not(tmp_path, pair):
+    certificate, key = pair
+    with grpc_server.in_process(make_tensors(tmp_path), protection=Options(None, certificate, key)) as (_, address):
+        assert ask(address, client={"ssl": True, "root_certificates": str(certificate)}) == [[4, -1]]
+        with pytest.raises(InferenceServerException):
+            ask(address, client_timeout=2)
+
+
+def test_what_gets_no_answer_is_counted_by_its_kind(protected):
+    service, address = protected
+    before = service.failures[Kind.UNKNOWN_MODEL]
+    with triton.InferenceServerClient(address) as client, pytest.raises(InferenceServerException, match="no model 'other'"):
+        client.infer("other", question(), headers={"authorization": f"Bearer {TOKEN.decode()}"})
+    assert service.failures[Kind.UNKNOWN_MODEL] == before + 1
+
+
+def test_every_kind_has_a_code():
+    assert set(statuses.CODES) == set(Kind)
+    assert statuses.status(expired())[0] is grpc_library.StatusCode.DEADLINE_EXCEEDED
+    assert statuses.status(ServingError(Kind.BUSY, "busy"))[0] is grpc_library.StatusCode.UNAVAILABLE
