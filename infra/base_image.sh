@@ -56,6 +56,8 @@ fi
 mkdir -p "$work/root/usr/lib" "$work/root/usr/lib64" "$work/root/usr/bin" "$work/root/usr/sbin"
 for link in lib lib64 bin sbin; do ln -s "usr/$link" "$work/root/$link"; done
 for deb in "$work"/debs/*.deb; do dpkg-deb --fsys-tarfile "$deb" | tar -x -C "$work/root" --keep-directory-symlink; done
+mkdir -p "$work/root/var/lib/dpkg" # as dpkg has it, for the bill of materials of images
+for deb in "$work"/debs/*.deb; do dpkg-deb --field "$deb" | sed '/^Package:/a Status: install ok installed' && echo; done >"$work/root/var/lib/dpkg/status"
 rm -rf "$work/root/usr/share/doc" "$work/root/usr/share/man" "$work/root/usr/share/lintian"
 mkdir -p "$work/root/usr/local/bin" "$work/root/tmp" "$work/root/proc" "$work/root/sys" "$work/root/dev"
 chmod 1777 "$work/root/tmp"

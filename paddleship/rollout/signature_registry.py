@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import json
+import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from paddleship.promotion import signatures
 from paddleship.reports.verdict import Check
 
 _MANIFEST, _CONFIG = "application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.config.v1+json"
+_TIMEOUT_S = 30
 _PAYLOAD, _ANNOTATION = "application/vnd.dev.cosign.simplesigning.v1+json", "dev.cosignproject.cosign/signature"
 
 
@@ -28,7 +30,6 @@ def push(reference: str, key: Any) -> str:
     config = json.dumps({"architecture": "", "config": {}, "os": "", "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]}}).encode()
     with _registry(reference) as registry, tempfile.TemporaryDirectory() as scratch:
         container = registry.get_container(name)
-        registry.auth.load_configs(container)
         file = Path(scratch) / "blob"
         for content in (text, config):
             file.write_bytes(content)
@@ -69,7 +70,6 @@ def _faults(reference: str, key: Any) -> list[str | None]:
 def _layers(registry: Any, name: str) -> list[dict[str, Any]]:
     """The signatures that a registry has under a name."""
     container = registry.get_container(name)
-    registry.auth.load_configs(container)
     response = registry.do_request(f"{registry.prefix}://{container.manifest_url()}", "GET", headers={"Accept": _MANIFEST})
     if response.status_code == HTTPStatus.NOT_FOUND:
         return []
@@ -80,20 +80,34 @@ def _layers(registry: Any, name: str) -> list[dict[str, Any]]:
 @contextmanager
 def _registry(reference: str) -> Iterator[Any]:
     """A client of the registry that has an image; without TLS on loopback, as Docker. Raises Unavailable if it fails."""
-    from oras.provider import Registry
     from requests.exceptions import RequestException
 
     host = reference.partition("/")[0]
-    registry = Registry(hostname=host, insecure=_is_loopback(host))
-    registry.do_request = partial(Registry.do_request.__wrapped__, registry)  # once: its repetitions of a failed request take two minutes
     try:
-        yield registry
+        yield _client(host, _name(reference))
     except (RequestException, ValueError, KeyError) as error:
         reason = " ".join(str(error).split())[:160]
         raise Unavailable(
             f"the signature of {reference} can be neither read nor written ({reason}): see that {host} answers, log in with "
             f"`docker login {host}` if it wants a user, then run the same command"
         ) from None
+
+
+def _client(host: str, name: str) -> Any:
+    """A client with the credentials of `docker login`, for the kind of authentication that the registry asks for."""
+    import requests
+    from oras.provider import Registry
+
+    insecure = _is_loopback(host)
+    answer = requests.get(f"{'http' if insecure else 'https'}://{host}/v2/", timeout=_TIMEOUT_S)
+    basic = answer.headers.get("Www-Authenticate", "").lower().startswith("basic")
+    registry = Registry(hostname=host, insecure=insecure, auth_backend="basic" if basic else "token")
+    registry.do_request = partial(Registry.do_request.__wrapped__, registry)  # once: its repetitions of a failed request take two minutes
+    folder = os.environ.get("DOCKER_CONFIG")
+    registry.auth.load_configs(registry.get_container(name), configs=[f"{folder}/config.json"] if folder else [])
+    if basic and not hasattr(registry.auth, "_basic_auth"):
+        raise ValueError("it wants a user")
+    return registry
 
 
 def _is_loopback(host: str) -> bool:

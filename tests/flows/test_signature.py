@@ -1,9 +1,13 @@
 """The signature of an image in a real registry, and a promotion that asks for one."""
 
+import base64
 import io
+import json
 import os
 import tarfile
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,8 +23,6 @@ from paddleship.rollout import rollout_steps, signature_registry
 from paddleship.rollout.rollout_steps import Rollout
 from tests.flows import promotion
 from tests.paddleship.promotion.test_signatures import new_key, write
-
-pytestmark = pytest.mark.engine
 
 NAME = f"paddleship-test/signed-{os.getpid()}"
 
@@ -56,6 +58,7 @@ def rollout(pushed, engine, image_registry, tmp_path):
     return Rollout(params, engine, None, ledger, decision, [], accept=lambda _: None), key
 
 
+@pytest.mark.engine
 def test_an_image_without_a_signature_of_the_key_is_refused(rollout, pushed):
     steps, key = rollout
     with pytest.raises(GateFailed, match=r"image_signature.*not signed.*sign it with `paddleship sign`"):
@@ -67,6 +70,7 @@ def test_an_image_without_a_signature_of_the_key_is_refused(rollout, pushed):
     rollout_steps.verify(steps)
 
 
+@pytest.mark.engine
 def test_the_signature_of_another_image_under_the_name_of_this_one_is_refused(rollout, pushed, monkeypatch):
     steps, key = rollout
     other = signatures.payload(pushed[1].reference)
@@ -77,6 +81,7 @@ def test_the_signature_of_another_image_under_the_name_of_this_one_is_refused(ro
         rollout_steps.verify(steps)
 
 
+@pytest.mark.engine
 def test_a_rollback_does_not_wait_for_a_registry_that_does_not_answer(rollout, pushed):
     steps, _ = rollout
     gone = pushed[0].model_copy(update={"reference": f"127.0.0.1:9/{NAME}@sha256:{'0' * 64}"})
@@ -93,7 +98,43 @@ def replace_decision(steps, decision, shipped):
     return made
 
 
+class WithUser(BaseHTTPRequestHandler):
+    """A registry without images, for the user ann with the password b."""
+
+    def do_GET(self):
+        known = self.headers.get("Authorization") == f"Basic {base64.b64encode(b'ann:b').decode()}"
+        self.send_response(404 if known else 401)
+        if not known:
+            self.send_header("Www-Authenticate", 'Basic realm="images"')
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_registry_with_users_gets_the_credentials_of_docker(tmp_path, monkeypatch):
+    server = HTTPServer(("127.0.0.1", 0), WithUser)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    host = f"127.0.0.1:{server.server_port}"
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    reference, key = f"{host}/{NAME}@sha256:{'0' * 64}", new_key().public_key()
+    try:
+        with pytest.raises(Unavailable, match=rf"\(it wants a user\).*log in with `docker login {host}`"):
+            signature_registry.check(reference, key)
+        auth = base64.b64encode(b"ann:b").decode()
+        (tmp_path / "config.json").write_text(json.dumps({"auths": {host: {"auth": auth}}}))
+        assert signature_registry.check(reference, key).measured == "not signed"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
 @pytest.mark.long  # the check itself is above; this is the command beside it
+@pytest.mark.engine
 @pytest.mark.slow
 def test_a_version_is_promoted_after_it_is_signed(versions, image_registry, tmp_path):
     team = versions.copy(tmp_path / "state")
