@@ -65,18 +65,19 @@ class _Class:
         self.pending -= turn.cost
         self.used_s += seconds
         self.turn_s = seconds
-        self._most_cost = max(turn.cost, int(_LARGEST_REMEMBERED * self._most_cost))
-        self._pace.learn(turn.cost, seconds)
-        if turn.rows:
-            new = (turn.cost - turn.count * _OVERHEAD_BYTES) / turn.rows
+        if turn.computed and turn.rows:
+            cost = turn.cost * turn.computed / turn.count  # those without an outcome of the model took next to nothing
+            self._most_cost = max(turn.cost, int(_LARGEST_REMEMBERED * self._most_cost))
+            self._pace.learn(cost, seconds)
+            new = (cost - turn.computed * _OVERHEAD_BYTES) / turn.rows
             self._row_bytes += (1 - _REMEMBERED if self._row_bytes else 1.0) * (new - self._row_bytes)
 
 
 class Turn:
-    """Requests that are answered together, of one class. `rows` is to be set to their number of rows, once it is known."""
+    """Requests that are answered together, of one class. To be set once known: how many of them were `computed`, and their `rows`."""
 
     def __init__(self, of: _Class, requests: deque[Request]) -> None:
-        self.of, self.requests, self.rows = of, requests, 0
+        self.of, self.requests, self.computed, self.rows = of, requests, 0, 0
         self.count = len(requests)
         self.cost = sum(request.size for request in requests) + self.count * _OVERHEAD_BYTES
 

@@ -197,10 +197,12 @@ class Service:
 
     def _answer(self, turn: Turn) -> None:
         """Answer the requests of a turn, and learn how long it took."""
-        begun, rows = time.perf_counter(), self.stages.rows
+        begun, stages = time.perf_counter(), self.stages
+        turn.computed, turn.rows = -stages.requests, -stages.rows
         self._answering.answer(turn.requests)
-        seconds, turn.rows = time.perf_counter() - begun, self.stages.rows - rows
-        self.queue.learn(turn, seconds)
+        turn.computed += stages.requests
+        turn.rows += stages.rows
+        self.queue.learn(turn, time.perf_counter() - begun)
 
     def _probe(self) -> None:
         if self._model is not None:

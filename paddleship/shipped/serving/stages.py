@@ -32,7 +32,7 @@ class Stages:
     def __init__(self) -> None:
         self.queue, self.preprocess, self.infer, self.postprocess, self.request = (Histogram(SECONDS) for _ in range(5))
         self.batch_rows, self.batch_requests = Histogram(ROWS), Histogram(ROWS)
-        self.rows = 0
+        self.requests = self.rows = 0  # that were computed
 
     def read(self, waited_s: float, seconds: float) -> None:
         """A request has left the queue, and its rows are encoded."""
@@ -44,6 +44,7 @@ class Stages:
         self.infer.add(seconds, requests)
         self.batch_requests.add(requests)
         self.batch_rows.add(rows)
+        self.requests += requests
         self.rows += rows
 
     def encoded(self, seconds: float, whole_s: float) -> None:

@@ -30,7 +30,7 @@ def put(queue, count, size=SMALL, **options):
 def run(queue, row_s, *, call_s=0.0, rows=8, rows_of=rows_of):
     """Take one turn, whose rows take so long each, and the requests of it."""
     turn = queue.take(rows=rows)
-    turn.rows = sum(rows_of(request) for request in turn.requests)
+    turn.rows, turn.computed = sum(rows_of(request) for request in turn.requests), turn.count
     queue.learn(turn, call_s + turn.rows * row_s)
     return list(turn.requests)
 
@@ -149,3 +149,16 @@ def test_requests_of_several_rows_make_a_turn_of_fewer():
     run(waiting, 0.01, rows_of=lambda _: 4)
     put(waiting, 10)
     assert len(waiting.take(rows=8).requests) == 2
+
+
+def test_requests_that_were_dropped_say_nothing_of_how_long_others_take():
+    waiting = queue(longest_s=2.05)
+    put(waiting, 1)
+    run(waiting, 0.1)
+    for computed in (0, 2, 0, 2):
+        put(waiting, 8)
+        turn = waiting.take(rows=8)
+        turn.rows = turn.computed = computed
+        waiting.learn(turn, 0.1 * computed)
+    put(waiting, 20)
+    refused(waiting)
