@@ -14,7 +14,7 @@ from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports import grpc
 from tests.paddleship.shipped.serving.transports.http.recording import serving
 
-REPOSITORY = Path(__file__).parents[5]
+REPOSITORY, OPEN = Path(__file__).parents[5], Options()
 
 
 def free_port():
@@ -39,7 +39,7 @@ def process(folder, *options):
 
 
 @contextmanager
-def in_process(folder, *, in_flight_bytes=2**26, load=ServedModel, protection=Options(), **options):
+def in_process(folder, *, in_flight_bytes=2**26, load=ServedModel, protection=OPEN, **options):
     """The service and the address of a server in an event loop of another thread."""
     service, port = Service(lambda: load(folder, **options), Budget(in_flight_bytes), options=protection), free_port()
     begun, ended, failures = threading.Event(), threading.Event(), []

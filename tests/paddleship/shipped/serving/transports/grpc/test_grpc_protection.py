@@ -48,13 +48,13 @@ def test_without_a_token_only_health_is_answered(protected, headers):
 
 
 def test_with_a_token_a_request_is_answered(protected):
-    assert ask(protected[1], headers={"authorization": f"Bearer {TOKEN.decode()}"}) == [[4, -1]]
+    assert ask(protected[1], headers={"authorization": f"Bearer {TOKEN.decode()}"}) == [[3, -1]]
 
 
 def test_over_tls_a_request_is_answered_and_one_without_is_not(tmp_path, pair):
     certificate, key = pair
     with grpc_server.in_process(make_tensors(tmp_path), protection=Options(None, certificate, key)) as (_, address):
-        assert ask(address, client={"ssl": True, "root_certificates": str(certificate)}) == [[4, -1]]
+        assert ask(address, client={"ssl": True, "root_certificates": str(certificate)}) == [[3, -1]]
         with pytest.raises(InferenceServerException):
             ask(address, client_timeout=2)
 
