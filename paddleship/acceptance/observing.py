@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.acceptance import hostile
 from paddleship.acceptance.load import LoadResult, closed_loop
 from paddleship.acceptance.questions import Question, mixed, plain_request, questions, repeated, repeated_bytes, within
-from paddleship.acceptance.transport import Client, Malformed, Outcome, Outputs, Server, ServerError, Tensors
+from paddleship.acceptance.transport import Client, Malformed, Outcome, Outputs, Server, ServerError, Tensors, title
 from paddleship.numerics import differences
 from paddleship.system.progress import Progress
 
@@ -113,7 +113,7 @@ def observe(
 
 
 def _ask(client: Client, asked: Sequence[Question], transport: str) -> tuple[list[Outputs], list[str]]:
-    progress = Progress(f"comparing over {transport.upper()}", len(asked), "batches")
+    progress = Progress(f"comparing over {title(transport)}", len(asked), "batches")
     answers, faults = [], []
     for question in asked:
         try:

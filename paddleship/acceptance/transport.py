@@ -118,3 +118,8 @@ class Server(Protocol):
 
     def unfinished(self) -> AbstractContextManager[None]:
         """Leave requests unfinished, answers unread and connections silent, all at once, while the block runs."""
+
+
+def title(transport: str) -> str:
+    """The name of a transport for people."""
+    return "gRPC" if transport == "grpc" else transport.upper()

@@ -12,7 +12,7 @@ from typing import Any
 
 from paddleship.acceptance import judging
 from paddleship.acceptance.observing import TIMEOUT_S, Observed, observe
-from paddleship.acceptance.transport import Outcome, Server, ServerError
+from paddleship.acceptance.transport import Outcome, Server, ServerError, title
 from paddleship.acceptance.transports import other_server, server_at
 from paddleship.config import loosening
 from paddleship.config.params import Params
@@ -103,7 +103,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
 
 
 def _names(seen: ContainerFacts) -> str:
-    return " and ".join(observed.transport.upper() for observed in (seen.observed, *seen.others))
+    return " and ".join(title(observed.transport) for observed in (seen.observed, *seen.others))
 
 
 def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:

@@ -151,7 +151,7 @@ def test_an_image_with_grpc_is_accepted_over_both_transports(packaged, copy_of, 
         done = stage(checkout, name)
         assert done.returncode == 0, done.stderr
     receipt = json.loads((checkout / "image.json").read_text())
-    assert " over HTTP and GRPC as eager" in report(checkout)["headline"]
+    assert " over HTTP and gRPC as eager" in report(checkout)["headline"]
     assert {"http_p50_ms", "grpc_p50_ms", "grpc_throughput_per_s"} <= report(checkout)["metrics"].keys()
     assert any(check["name"] == "other_transports" for check in report(checkout)["verdict"]["checks"])
     assert receipt["layers"] != packaged[1]["layers"]
