@@ -57,11 +57,15 @@ class Gone(RequestError):
 
 
 class _Asked:
-    """A request whose rows are encoded. `shapes` are those of each input in its own batch, without the rows."""
+    """A request whose rows are encoded. `shapes` are those of each input in its own batch, without the rows.
+
+    It left the queue when it was `begun`, and its rows were `encoded` then.
+    """
 
     def __init__(self, request: Request, columns: Columns, examples: list[Example], shapes: Shapes) -> None:
         self.request, self.columns, self.examples, self.rows = request, columns, examples, len(examples)
         self.shapes, self.values = shapes, len(examples) * _volume(shapes)
+        self.begun = self.encoded = 0.0
 
 
 class Answering:
@@ -115,7 +119,7 @@ class Answering:
         except _FAILURES as failure:
             fail(request, failure)
             return None
-        self.stages.read(begun - request.arrived, time.perf_counter() - begun)
+        asked.begun, asked.encoded = begun, time.perf_counter()
         return asked
 
     def _shapes(self, examples: Sequence[Example]) -> Shapes:
@@ -154,8 +158,8 @@ class Answering:
         except _FAILURES as failure:
             fail(asked.request, failure)
         else:
-            ended = time.perf_counter()
-            self.stages.encoded(ended - begun, ended - asked.request.arrived)
+            ended, arrived = time.perf_counter(), asked.request.arrived
+            self.stages.answered(asked.begun - arrived, asked.encoded - asked.begun, ended - begun, ended - arrived)
             asked.request.deliver(encoded)
 
 

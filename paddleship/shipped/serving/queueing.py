@@ -79,7 +79,9 @@ class Turn:
     def __init__(self, of: _Class, requests: deque[Request]) -> None:
         self.of, self.requests, self.computed, self.rows = of, requests, 0, 0
         self.count = len(requests)
-        self.cost = sum(request.size for request in requests) + self.count * _OVERHEAD_BYTES
+        self.cost = self.count * _OVERHEAD_BYTES
+        for request in requests:
+            self.cost += request.size
 
 
 class Queue:
@@ -87,12 +89,9 @@ class Queue:
 
     def __init__(self, *, most: int, longest_s: float) -> None:
         self._most, self._longest_s = most, longest_s
-        self.pending = 0  # requests without an outcome
+        self.pending = self.waiting = 0  # requests without an outcome, and those of them whose turn has not come
         self._lock = threading.Lock()
         self._classes: dict[int, _Class] = {0: _Class()}
-
-    def __len__(self) -> int:
-        return sum(len(one.waiting) for one in self._classes.values())
 
     @property
     def has_small(self) -> bool:
@@ -108,6 +107,7 @@ class Queue:
                 one.used_s = max(one.used_s, min((other.used_s for other in self._classes.values() if other.pending), default=0.0))
             one.waiting.append(request)
             self.pending += 1
+            self.waiting += 1
             one.pending += request.size + _OVERHEAD_BYTES
 
     def refusal(self, size: int) -> ServingError | None:
@@ -127,14 +127,23 @@ class Queue:
             while one.waiting and left >= (more := one.rows(one.waiting[0])):
                 taken.append(one.waiting.popleft())
                 left -= more
+            self.waiting -= len(taken)
             return Turn(one, taken)
 
     def take_small(self, most: int) -> Turn | None:
         """Requests of the first class, up to that number. None if there are none."""
         with self._lock:
-            small = self._classes[0]
-            taken = deque(small.waiting.popleft() for _ in range(min(most, len(small.waiting))))
+            small, taken = self._classes[0], deque[Request]()
+            while small.waiting and len(taken) < most:
+                taken.append(small.waiting.popleft())
+            self.waiting -= len(taken)
             return Turn(small, taken) if taken else None
+
+    def finish(self, turn: Turn) -> None:
+        """Forget a turn whose requests have their outcomes now, and learn nothing from it."""
+        with self._lock:
+            self.pending -= turn.count
+            turn.of.pending -= turn.cost
 
     def learn(self, turn: Turn, seconds: float) -> None:
         """Take over how long a turn took, which has its outcomes now."""

@@ -153,9 +153,9 @@ class Service:
                 self._answer_quickly()
             finally:
                 self._turn.release()
-            return bool(self.queue)
+            return self.queue.waiting > 0
         with self._lock:
-            if self.queue and not self._in_thread:
+            if self.queue.waiting and not self._in_thread:
                 self._in_thread = True
                 self._thread.submit(self._answer_in_thread)
         return False
@@ -174,7 +174,11 @@ class Service:
         if (turn := self.queue.take_small(_QUICK_REQUESTS)) is None:
             return
         used_s = time.thread_time()  # a machine that is busy with other work makes no model slow
-        self._answer(turn)
+        if self.queue.waiting:
+            self._answer(turn)
+        else:  # nobody is to be refused, so there is nothing to learn
+            self._answering.answer(turn.requests)
+            self.queue.finish(turn)
         self._slow.append(time.thread_time() - used_s > _SLOW_S)
         if self._slow[-1] and sum(self._slow) >= _MOST_SLOW:
             self._slow.clear()
@@ -189,7 +193,7 @@ class Service:
                 if turn := self.queue.take(rows=rows):
                     self._answer(turn)
             with self._lock:
-                self._in_thread = bool(self.queue)
+                self._in_thread = self.queue.waiting > 0
                 if self._in_thread and not self._stopping:
                     self._thread.submit(self._answer_in_thread)
                 if not self._in_thread or not self._stopping:

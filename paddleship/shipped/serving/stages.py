@@ -23,7 +23,7 @@ class Histogram:
 
 
 class Stages:
-    """Seconds of requests by stage, and rows of batches. For one thread at a time, the one that answers.
+    """Seconds of answered requests by stage, and rows of batches. For one thread at a time, the one that answers.
 
     `queue`, `preprocess` and `postprocess` are of each request; `infer` is of the batch that a request was in. `request` is the whole,
     from the first byte to the encoded answer.
@@ -32,12 +32,8 @@ class Stages:
     def __init__(self) -> None:
         self.queue, self.preprocess, self.infer, self.postprocess, self.request = (Histogram(SECONDS) for _ in range(5))
         self.batch_rows, self.batch_requests = Histogram(ROWS), Histogram(ROWS)
+        self._of_requests = (self.queue, self.preprocess, self.postprocess, self.request)
         self.requests = self.rows = 0  # that were computed
-
-    def read(self, waited_s: float, seconds: float) -> None:
-        """A request has left the queue, and its rows are encoded."""
-        self.queue.add(waited_s)
-        self.preprocess.add(seconds)
 
     def ran(self, requests: int, rows: int, seconds: float) -> None:
         """A batch has been computed."""
@@ -47,7 +43,8 @@ class Stages:
         self.requests += requests
         self.rows += rows
 
-    def encoded(self, seconds: float, whole_s: float) -> None:
+    def answered(self, waited_s: float, preprocess_s: float, postprocess_s: float, whole_s: float) -> None:
         """The answer to a request has been encoded."""
-        self.postprocess.add(seconds)
-        self.request.add(whole_s)
+        for histogram, value in zip(self._of_requests, (waited_s, preprocess_s, postprocess_s, whole_s), strict=True):
+            histogram.counts[bisect_left(SECONDS, value)] += 1  # not by `add`: every call counts here
+            histogram.sum += value

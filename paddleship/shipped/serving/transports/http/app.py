@@ -142,7 +142,7 @@ class Endpoints:
 
     def _json_of(self, name: str, version: str | None) -> JsonModel:
         self._service.model(name, version)
-        return self._json_of_loaded()
+        return self._json or self._json_of_loaded()
 
     def _json_of_loaded(self) -> JsonModel:
         if self._json is None:

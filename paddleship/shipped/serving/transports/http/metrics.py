@@ -49,7 +49,7 @@ def _of_requests(service: Service) -> Iterator[str]:
     )
     yield _histograms("paddleship_batch_rows", "Rows of the batches of the model.", {"": stages.batch_rows})
     yield _histograms("paddleship_batch_requests", "Requests that shared a batch of the model.", {"": stages.batch_requests})
-    yield _gauge("paddleship_queue_requests", "Requests that wait for the model.", len(service.queue))
+    yield _gauge("paddleship_queue_requests", "Requests that wait for the model.", service.queue.waiting)
     failed = [("", {"kind": kind.replace(" ", "_")}, service.failures[kind]) for kind in Kind]
     yield _family("paddleship_failures_total", "counter", "Requests without an answer, by the reason.", failed)
 
