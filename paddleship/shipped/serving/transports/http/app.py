@@ -24,12 +24,13 @@ from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import deadlines, metrics, openapi, pages, repository, statuses
+from paddleship.shipped.serving.transports.http import deadlines, metrics, pages, repository, statuses
 from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.openapi import document
 from paddleship.shipped.serving.transports.http.rows import RowsRequest
 
 log = logging.getLogger("paddleship.shipped.serving")
@@ -80,7 +81,7 @@ class Endpoints:
         return Response(metrics.text(self._service, self._guard), media_type=metrics.MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
-        return _json(openapi.document(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))
+        return _json(document.of(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))
 
     async def metadata(self, request: Request) -> Response:
         return _json(self._named(request).metadata())

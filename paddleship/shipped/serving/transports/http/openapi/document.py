@@ -7,8 +7,9 @@ from http import HTTPStatus
 from typing import Any
 
 from paddleship import __version__
-from paddleship.shipped.serving.transports.http import deadlines, schemas, statuses
+from paddleship.shipped.serving.transports.http import deadlines, statuses
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.openapi import schemas
 
 _ERROR = {"$ref": "#/components/responses/Error"}
 _JSON = "application/json"
@@ -21,7 +22,7 @@ _TIMEOUT = {
 }
 
 
-def document(model: JsonModel, *, wants_token: bool) -> dict[str, Any]:
+def of(model: JsonModel, *, wants_token: bool) -> dict[str, Any]:
     """OpenAPI 3.1. `wants_token`: the server answers only clients with a token."""
     served = model.model
     schema = {
