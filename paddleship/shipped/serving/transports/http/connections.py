@@ -59,12 +59,15 @@ class Guard:
         self._head = (b"", False)
 
     def admit(self, connection: Connection) -> bool:
-        """Add a connection; at the limit, close the idle connection that has waited longest. False if there is none."""
+        """Add a connection; at the limit, close one whose refused body still comes, else the idle one that has waited longest.
+
+        False if there is none.
+        """
         if len(self.connections) >= self.limits.max_connections:
             waiting = [other for other in self.connections if not other.busy and not other.transport.is_closing()]
             if not waiting:
                 return False
-            min(waiting, key=lambda other: other.since).transport.abort()
+            min(waiting, key=lambda other: (not other.drains, other.since)).transport.abort()
         self.connections.add(connection)
         return True
 
@@ -105,8 +108,13 @@ class Connection(HttpToolsProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being received or answered."""
-        return self._phase == _BODY or not self._answered
+        """Whether a request waits for its answer."""
+        return not self._answered
+
+    @property
+    def drains(self) -> bool:
+        """Whether a body is still coming whose request has its answer."""
+        return self._phase == _BODY and self._answered
 
     @property
     def unread_bytes(self) -> int:
@@ -160,7 +168,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(413, f"more than {self._limits.max_drained_bytes} bytes came: send fewer rows")
         elif len(self.pipeline) > self._limits.max_pipelined:
             self._refuse(429, f"more than {self._limits.max_pipelined} requests wait on this connection: wait for answers")
-        elif self._phase == _BODY and self._answered:
+        elif self.drains:
             self.flow.pause_reading()
             self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
 

@@ -284,6 +284,18 @@ def test_too_many_connections_push_out_the_one_that_waits_longest(serve):
         connection.close()
 
 
+def test_refused_bodies_that_are_still_read_leave_room_for_new_connections(serve):
+    port, _ = serve(max_connections=3, drained_bytes_per_s=1000)
+    for _ in range(6):  # as many as clients that do not wait to try again; each has its answer and is gone
+        connection = connect(port)
+        connection.sendall(post(4_000_000))
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 413")
+        connection.sendall(b"x" * 100_000)
+        time.sleep(0.05)
+        connection.close()
+    assert answer(port) == (200, b"3")
+
+
 def test_where_all_connections_are_busy_a_new_one_is_a_503(serve):
     port, guard = serve(max_connections=2, body_window_s=60)
     busy = [connect(port) for _ in range(2)]
