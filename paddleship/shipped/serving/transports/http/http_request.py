@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from paddleship.errors import RequestError
 from paddleship.shipped.serving.asking import PendingAnswer
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.transports.http import deadlines
@@ -42,6 +43,12 @@ class HttpRequest(PendingAnswer):
 
     def decode(self) -> Columns:
         """The columns of the body, JSON or the value of the one column of the model. Raises RequestError, and ServingError (EXPIRED)."""
+        try:
+            return self._columns()
+        except RecursionError:  # of reading a value, or of naming it in an error
+            raise RequestError("the request is nested too deeply to be read: send flat data") from None
+
+    def _columns(self) -> Columns:
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)

@@ -25,8 +25,7 @@ class RowsRequest(HttpRequest):
 
     _is_list, _count = False, 1
 
-    def decode(self) -> Columns:
-        """The columns of the rows. Raises RequestError."""
+    def _columns(self) -> Columns:
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         rows = _parse(self._body.content, self._model.model)

@@ -2,13 +2,17 @@
 
 import base64
 import io
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.transports.http.recording import request as request_body
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
+
+INFER = "/v2/models/tiny/infer"
 
 
 @pytest.fixture
@@ -76,6 +80,24 @@ def test_rows_that_do_not_fit_are_a_400_that_says_what_to_send(client, body, wor
     answer = client.post("/predict", json=body)
     assert answer.status_code == 400
     assert words in answer.json()["error"]
+
+
+@of(make_tensors)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/predict", "NESTED"),
+        (INFER, '{"inputs": [], "parameters": {"timeout": NESTED}}'),
+        (INFER, '{"inputs": [], "parameters": {"binary_data_output": NESTED}}'),
+        (INFER, '{"inputs": [], "outputs": [{"name": NESTED}]}'),
+        (INFER, '{"inputs": [], "outputs": [{"name": "scores", "parameters": {"binary_data": NESTED}}]}'),
+        ("/v2/repository/index", '{"ready": NESTED}'),
+    ],
+)
+def test_what_is_nested_deeper_than_python_recurses_is_a_400(client, path, body):
+    row = json.dumps(request_body()["inputs"])
+    refused = client.post(path, content=body.replace("[]", row, 1).replace("NESTED", "[" * 1010 + "]" * 1010))
+    assert refused.status_code == 400
 
 
 @of(make_tensors)
