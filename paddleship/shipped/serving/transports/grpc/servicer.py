@@ -79,8 +79,11 @@ class Servicer:
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         request = InferRequest(self._service, self._limits, content, loop=asyncio.get_running_loop())
-        self._asking.ask(request)
-        return await request.answer
+        try:
+            self._asking.ask(request)
+            return await request.answer
+        finally:
+            request.forget()
 
     def _serving(self, answer: _Answer, readers: int, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
         """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens."""

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from paddleship.errors import RequestError
+from paddleship.shipped.serving import time_limits
 from paddleship.shipped.serving.asking import PendingAnswer
 from paddleship.shipped.serving.columns import Columns
-from paddleship.shipped.serving.transports.http import deadlines
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.outputs import Wanted
@@ -53,7 +53,8 @@ class HttpRequest(PendingAnswer):
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
         columns = self._model.columns(request, self._body.binary)
-        deadlines.of_parameters(request, self.arrived)
+        if isinstance(parameters := request.get("parameters"), dict):
+            time_limits.check(parameters.get("timeout", 0), self.arrived)
         self.number, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 

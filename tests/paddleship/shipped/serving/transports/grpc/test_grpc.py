@@ -256,6 +256,7 @@ def test_a_request_whose_client_has_gone_is_not_computed_and_gives_its_room_back
         wait_until(lambda: service.budget.used)
         call.cancel()
         wait_until(lambda: not service.budget.used)
+        assert [waiting._content for waiting in service.queue._classes[0].waiting] == [b""]
         held.set()
         assert client.infer("tiny", inputs(x=np.float32([[3, 4]]))).as_numpy("scores").tolist() == [[7, -3]]
 

@@ -67,6 +67,17 @@ def test_what_gets_no_answer_is_counted_by_its_kind(protected):
     assert service.failures[Kind.UNKNOWN_MODEL] == before + 1
 
 
+def test_the_time_limit_of_a_request_holds_as_over_http(tmp_path):
+    with grpc_server.in_process(make_tensors(tmp_path)) as (service, address):
+        assert ask(address, timeout=20_000_000) == ask(address, timeout=0) == [[3, -1]]
+        with pytest.raises(InferenceServerException, match="the time limit of the request has passed") as caught:
+            ask(address, timeout=1)
+        assert caught.value.status() == "StatusCode.DEADLINE_EXCEEDED"
+        assert service.failures[Kind.EXPIRED] == 1
+        with pytest.raises(InferenceServerException, match="send microseconds, a whole number; 0 for no limit"):
+            ask(address, parameters={"timeout": "soon"})
+
+
 def test_every_kind_has_a_code():
     assert set(statuses.CODES) == set(Kind)
     assert statuses.status(expired())[0] is grpc_library.StatusCode.DEADLINE_EXCEEDED
