@@ -305,9 +305,11 @@ class Connection(HttpToolsProtocol):
         self._refuse(431, f"the head of the request is larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers")
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
-        """Send an error if no answer was started, and close."""
+        """Send an error if no answer was started, and close; once."""
+        if self.transport.is_closing():
+            return
         self._guard.refused[status] += 1
-        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = orjson.dumps({"error": message})
             head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]
             head += [b"retry-after: 1\r\n"] if retry else []

@@ -196,11 +196,12 @@ def test_a_client_that_reads_steadily_gets_a_long_answer_whole(serve):
 )
 @pytest.mark.parametrize("headers", [1, 60])
 def test_a_head_above_the_limit_is_a_431_however_it_arrives(serve, header_bytes, status, headers):
-    port, _ = serve()
+    port, guard = serve()
     lines = b"".join(b"x%d: %s\r\n" % (number, b"y" * (header_bytes // headers)) for number in range(headers))
     with connect(port) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n" + lines + b"\r\nabc")
         assert rest(connection).startswith(b"HTTP/1.1 " + status)
+    assert guard.refused == ({431: 1} if status == b"431" else {})
     assert answer(port) == (200, b"3")
 
 
