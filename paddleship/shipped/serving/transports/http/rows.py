@@ -28,6 +28,8 @@ class RowsRequest(HttpRequest):
     def _columns(self) -> Columns:
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
+        if self._body.binary:
+            raise RequestError("rows have no binary tensors: send JSON alone, or the request to /v2/models/NAME/infer")
         rows = _parse(self._body.content, self._model.model)
         self._is_list = isinstance(rows, list)
         rows = rows if self._is_list else [rows]

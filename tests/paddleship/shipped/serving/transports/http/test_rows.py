@@ -103,6 +103,8 @@ def test_what_is_nested_deeper_than_python_recurses_is_a_400(client, path, body)
 @of(make_tensors)
 def test_what_is_no_json_or_cannot_be_sent_is_refused(client):
     assert "the request is not JSON" in client.post("/predict", content=b"{").json()["error"]
+    behind = client.post("/predict", content=b'{"x": [3, 4]}12345678', headers={"Inference-Header-Content-Length": "13"})
+    assert (behind.status_code, "rows have no binary tensors" in behind.json()["error"]) == (400, True)
     assert client.get("/predict").status_code == 405
     deep = client.post("/predict", content=b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}")
     assert deep.status_code == 400
