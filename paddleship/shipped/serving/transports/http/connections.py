@@ -11,7 +11,7 @@ import functools
 import select
 import socket
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import orjson
@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.options import Tokens
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
@@ -31,6 +32,7 @@ ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and head
 _CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
 _COMPUTED = (b"/infer", b"/predict")  # ends of the paths of requests that wait for the model
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
+LogRefusal = Callable[[bytes, bytes, list[tuple[bytes, bytes]], ServingError], None]
 
 
 class Admission(Protocol):
@@ -47,11 +49,20 @@ class Admission(Protocol):
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second.
 
-    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more.
+    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more, if it
+    has one of the `tokens`; `log_refusal` gets its method, its target, its headers and the reason.
     """
 
-    def __init__(self, limits: ConnectionLimits, budget: Budget, admission: Admission | None = None) -> None:
-        self.limits, self.budget, self.admission = limits, budget, admission
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        budget: Budget,
+        admission: Admission | None = None,
+        *,
+        tokens: Tokens | None = None,
+        log_refusal: LogRefusal | None = None,
+    ) -> None:
+        self.limits, self.budget, self.admission, self.tokens, self.log_refusal = limits, budget, admission, tokens, log_refusal
         self.connections: set[Connection] = set()
         self.refused: Counter[int] = Counter()
         self._drained_until = 0.0
@@ -205,13 +216,22 @@ class Connection(HttpToolsProtocol):
     def _refused_at_once(self) -> bool:
         """Refuse an inference request that the queue has no place for, before anything is made for it. Its body is read and dropped."""
         admission = self._guard.admission
-        if admission is None or not admission.crowded or not self.url.endswith(_COMPUTED) or not self._answered or not self._is_plain():
+        if admission is None or not admission.crowded or not self._is_computed() or not self._answered or not self._is_plain():
             return False
         length = next((value for name, value in self.headers if name == b"content-length"), b"")
         if (failure := admission.refusal(int(length) if length.isdigit() else 0)) is None:
             return False
         self.transport.write(_response(failure, self.server_state.default_headers))
+        if self._guard.log_refusal is not None:
+            self._guard.log_refusal(self.parser.get_method(), self.url, self.headers, failure)
         return True
+
+    def _is_computed(self) -> bool:
+        """Whether the request is one that waits for the model, of a client that may ask it."""
+        if self.parser.get_method() != b"POST" or not self.url.endswith(_COMPUTED):
+            return False
+        tokens = self._guard.tokens
+        return tokens is None or tokens.allow(dict(self.headers).get(b"authorization", b""))
 
     def _is_plain(self) -> bool:
         """Whether the connection stays open after this request, and the client sends its body without being asked."""

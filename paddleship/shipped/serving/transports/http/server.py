@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from paddleship.errors import BadInput, Unavailable
 from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.transports.http import request_log
 from paddleship.shipped.serving.transports.http.app import App, Listeners
 from paddleship.shipped.serving.transports.http.authorization import Authorized
 from paddleship.shipped.serving.transports.http.connections import Connection, Guard
@@ -30,7 +31,9 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
-    guard, options = Guard(ConnectionLimits(), service.budget, service), service.options
+    options = service.options
+    log_refusal = request_log.refused if options.logs_requests else None
+    guard = Guard(ConnectionLimits(), service.budget, service, tokens=options.tokens, log_refusal=log_refusal)
     app = around(App(service, guard, on_failure=stop, also=also), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
