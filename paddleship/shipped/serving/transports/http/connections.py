@@ -10,11 +10,13 @@ import asyncio
 import functools
 import select
 import socket
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import orjson
+from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paddleship.shipped.serving.budget import Budget
@@ -116,6 +118,7 @@ class Connection(HttpToolsProtocol):
         self._received = self._received_before = 0
         self._reading_since, self._reading_from = 0.0, 0
         self._refused = False
+        self._data, self._head_again = b"", b""
 
     @property
     def busy(self) -> bool:
@@ -172,7 +175,9 @@ class Connection(HttpToolsProtocol):
             self._begin(_HEAD)
         if self._phase == _HEAD:
             self._received += len(data)
-        super().data_received(data)
+        self._data = data
+        while self._data and not self.transport.is_closing():
+            self._parse(self._data)
         if self._phase == _HEAD and self._received > self._limits.max_head_bytes:
             self._refuse_head()
         elif self._phase == _BODY and self._received > self._limits.max_drained_bytes:
@@ -182,6 +187,22 @@ class Connection(HttpToolsProtocol):
         elif self.drains:
             self.flow.pause_reading()
             self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the next bytes; `_data` are those that are left to parse, behind a head that asks for another protocol."""
+        super().data_received(data)
+        if self._data is data:
+            self._data = b""
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Read a head with `Upgrade` again without it, and go on behind it, where the parser has stopped.
+
+        A server may ignore that field (RFC 9110, 7.8), which Java's client sends unless it is told not to.
+        """
+        stopped = sys.exc_info()[1]
+        if self._head_again and isinstance(stopped, HttpParserUpgrade):
+            self._data, self._head_again = self._head_again + self._data[stopped.args[0] :], b""
+            self.parser = HttpRequestParser(self)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -203,6 +224,9 @@ class Connection(HttpToolsProtocol):
         return True
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            self._head_again = self._without_upgrade()
+            return
         if len(self.url) + sum(len(name) + len(value) + _AROUND_HEADER for name, value in self.headers) > self._limits.max_head_bytes:
             self._refuse_head()
             raise ValueError("the head is too large")  # so that the parser stops
@@ -212,6 +236,11 @@ class Connection(HttpToolsProtocol):
             return
         super().on_headers_complete()
         self.scope[ANSWER] = functools.partial(self._answer, self.cycle)  # type: ignore[literal-required]
+
+    def _without_upgrade(self) -> bytes:
+        """The head of the request that asks for no other protocol."""
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        return b"%b%b\r\n" % (first, b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"))
 
     def _refused_at_once(self) -> bool:
         """Refuse an inference request that the queue has no place for, before anything is made for it. Its body is read and dropped."""
@@ -244,6 +273,8 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._head_again:
+            return
         self._begin(_IDLE)
         if not self._refused:
             super().on_message_complete()

@@ -234,6 +234,22 @@ def test_what_is_not_http_is_a_400_in_json(serve, sent):
     assert answer(port) == (200, b"3")
 
 
+@pytest.mark.parametrize("cuts", [(), (150,), (40, 90, 180, 260)])
+def test_a_client_that_asks_for_another_protocol_gets_its_answers_in_this_one(serve, cuts):
+    port, _ = serve()
+    upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+    first = b"POST / HTTP/1.1\r\nhost: x\r\n" + upgrade + b"content-length: 3\r\n\r\nabc"
+    second = b"GET / HTTP/1.1\r\nhost: x\r\n" + upgrade + b"\r\n"
+    sent = first + second + b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\nabcde"
+    with connect(port) as connection:
+        for start, end in zip((0, *cuts), (*cuts, len(sent)), strict=True):
+            connection.sendall(sent[start:end])
+            time.sleep(0.05)
+        received = rest(connection)
+    assert received.count(b"HTTP/1.1 200") == 3
+    assert [part.rpartition(b"\r\n\r\n")[2] for part in received.split(b"HTTP/1.1 200 OK")[1:]] == [b"3", b"0", b"5"]
+
+
 def test_a_refused_body_leaves_the_connection_usable(serve):
     port, _ = serve()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
