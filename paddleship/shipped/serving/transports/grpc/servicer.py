@@ -45,8 +45,9 @@ class Servicer:
         served = {"ModelInfer": self._serving(self.infer, self._limits.readers, tokens)}
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
-            wanted = None if method in (self.server_live, self.server_ready) else tokens
-            served[name] = self._serving(_decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method), others, wanted)
+            answer = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
+            is_health = method in (self.server_live, self.server_ready)
+            served[name] = self._serving(answer, None, None) if is_health else self._serving(answer, others, tokens)
         handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -85,9 +86,12 @@ class Servicer:
         finally:
             request.forget()
 
-    def _serving(self, answer: _Answer, readers: int, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
-        """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens."""
-        free = asyncio.Semaphore(readers)
+    def _serving(self, answer: _Answer, readers: int | None, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
+        """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens.
+
+        Without readers, it answers at once, whatever the message, so that no client who sends none makes others wait.
+        """
+        free = asyncio.Semaphore(readers) if readers is not None else None
 
         async def serve(_messages: Any, context: Any) -> None:
             if tokens is not None and not tokens.allow(_authorization(context)):
@@ -105,9 +109,9 @@ class Servicer:
 
         return serve
 
-    async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore) -> None:
+    async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore | None) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
-        content = await self._read(context, free)
+        content = await self._read(context, free) if free is not None else b""
         size = len(content)
         self._service.budget.take(size)
         try:

@@ -1,5 +1,8 @@
 """What protects the server over HTTP protects it over gRPC too: tokens, TLS, and a queue that refuses what would come too late."""
 
+import threading
+import time
+
 import grpc as grpc_library
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from tritonclient.utils import InferenceServerException
 from paddleship.shipped.serving.errors import Kind, ServingError, expired
 from paddleship.shipped.serving.options import Options, Tokens
 from paddleship.shipped.serving.transports.grpc import statuses
+from paddleship.shipped.serving.transports.grpc.messages import SERVICE
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports import grpc_server
 from tests.paddleship.shipped.serving.transports.http.test_protection import pair
@@ -45,6 +49,19 @@ def test_without_a_token_only_health_is_answered(protected, headers):
         assert client.is_server_ready(headers=headers)
         with pytest.raises(InferenceServerException, match="wants a token"):
             client.get_model_metadata("tiny", headers=headers)
+
+
+def test_clients_that_send_no_message_keep_no_other_from_asking_for_health(protected):
+    ended = threading.Event()
+    with grpc_library.insecure_channel(protected[1]) as channel, triton.InferenceServerClient(protected[1]) as client:
+        silent = [channel.stream_stream(f"/{SERVICE}/{method}")(iter(ended.wait, True)) for method in ("ServerLive", "ServerReady") * 20]
+        time.sleep(0.2)
+        for _ in range(100):
+            assert client.is_server_live(client_timeout=2)
+            assert client.is_server_ready(client_timeout=2)
+        for call in silent:
+            call.cancel()
+        ended.set()
 
 
 def test_with_a_token_a_request_is_answered(protected):
