@@ -8,8 +8,10 @@ import signal
 import socket
 import ssl
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
+import uvloop
 from starlette.types import ASGIApp
 
 from paddleship.errors import BadInput, Unavailable
@@ -68,6 +70,18 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Loop(uvloop.Loop):
+    """An event loop that closes a client which does not complete the handshake of TLS in time, for which uvicorn has no option."""
+
+    handshake_s = ConnectionLimits.head_timeout_s
+
+    async def create_server(self, *arguments: Any, **settings: Any) -> Any:
+        """As the loop of uvloop does."""
+        if settings.get("ssl") is not None:
+            settings["ssl_handshake_timeout"] = self.handshake_s
+        return await super().create_server(*arguments, **settings)
+
+
 def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Options | None = None) -> Server:
     """The server of an ASGI app, with its connections limited by `guard`. Raises BadInput for a certificate that cannot be used."""
     certificate, key = (options.certificate, options.key) if options is not None else (None, None)
@@ -76,6 +90,7 @@ def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Op
         host=host,
         port=port,
         http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
+        loop=f"{__name__}:{Loop.__name__}",
         ws="none",
         access_log=False,
         proxy_headers=False,
