@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -105,7 +106,8 @@ class Servicer:
                 status = statuses.status(failure)
             else:
                 return
-            await context.abort(*status)  # here, so that its exception does not hold the frames of the failure, and with them the message
+            with _unless_gone():  # here, so that its exception does not hold the frames of the failure, and with them the message
+                await context.abort(*status)
 
         return serve
 
@@ -144,12 +146,21 @@ class Servicer:
         size = 2 * len(content)
         self._service.budget.hold(size)
         try:
-            with self.deadlines.within(limits.WRITE_S):
+            with self.deadlines.within(limits.WRITE_S), _unless_gone():
                 await context.write(content)
         except TimeoutError:
             raise RequestError(f"the answer was not read within {limits.WRITE_S} s: read it at once") from None
         finally:
             self._service.budget.give_back(size)
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Ends the request where gRPC cannot send any more, because its client has gone: that is no failure of the server."""
+    try:
+        yield
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError from None
 
 
 def _authorization(context: Any) -> bytes:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from grpc import RpcError, StatusCode
+from grpc.aio import InternalError
 from grpc_tools import protoc
 from tritonclient import grpc as triton
 from tritonclient.grpc import aio, service_pb2
@@ -298,6 +299,20 @@ def test_an_answer_that_is_not_read_is_ended_and_gives_its_room_back():
         servicer.deadlines.look(asyncio.get_running_loop().time() + limits.WRITE_S + 1)
         with pytest.raises(RequestError, match="was not read within 30 s"):
             await task
+        assert servicer._service.budget.used == 0
+
+    asyncio.run(write())
+
+
+def test_a_client_that_has_gone_when_its_answer_is_written_is_no_failure_of_the_server():
+    class Gone:
+        async def write(self, content):
+            raise InternalError
+
+    async def write():
+        servicer = Servicer(SimpleNamespace(budget=Budget(100)), LIMITS)
+        with pytest.raises(asyncio.CancelledError):
+            await servicer._write(Gone(), b"x" * 10)
         assert servicer._service.budget.used == 0
 
     asyncio.run(write())
