@@ -11,6 +11,7 @@ import functools
 import select
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
@@ -30,6 +31,7 @@ _PROBE_S = 0.1  # a request of a half-closed connection that is answered within 
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
+ARRIVED = "paddleship.arrived"  # in the scope of a request: when its first byte came, by `time.perf_counter`
 ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and headers with status 200 in one write, or returns False
 _CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
 _COMPUTED = (b"/infer", b"/predict")  # ends of the paths of requests that wait for the model
@@ -207,6 +209,7 @@ class Connection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
+        self.scope[ARRIVED] = time.perf_counter()  # type: ignore[literal-required]
 
     def _answer(self, cycle: RequestResponseCycle, body: bytes, own: Iterable[tuple[bytes, bytes]]) -> bool:
         """Send the whole answer to a request in one write, where uvicorn has two. False, and nothing is sent, if the client is too slow."""

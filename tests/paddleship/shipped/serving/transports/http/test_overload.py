@@ -21,6 +21,7 @@ from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 from paddleship.shipped.serving.transports.http.server import make_server
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports.http.recording import request
+from tests.paddleship.shipped.serving.transports.http.running import server
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
 
 INFER, TOKEN = "/v2/models/tiny/infer", b"a-token-of-a-test"
@@ -172,6 +173,19 @@ def test_requests_that_are_sent_without_waiting_for_answers_get_theirs_in_order(
             received += chunk
     assert received.count(b"HTTP/1.1 ") == 3
     assert received.rstrip().endswith(b"answered")
+
+
+def test_the_time_of_a_request_counts_from_its_first_byte(tensors):
+    body = json.dumps(request()).encode()
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    with server(tensors) as port, socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(f"{head}Request-Timeout-Ms: 300\r\nConnection: close\r\n".encode())
+        time.sleep(0.5)
+        connection.sendall(b"\r\n" + body)
+        received = b""
+        while chunk := connection.recv(2**16):
+            received += chunk
+    assert received.startswith(b"HTTP/1.1 504")
 
 
 def test_the_objective_of_an_image_bounds_the_time_that_requests_wait(tensors):
