@@ -22,6 +22,7 @@ log = logging.getLogger("paddleship.shipped.serving.requests")
 _TRACE = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")  # https://www.w3.org/TR/trace-context
 _HEALTH = "/v2/health/"
 _MOST_CHARACTERS = 128  # of an id that a client chose
+_MOST_OF_ERROR = 500  # which may name what a client chose, such as an input that there is not
 
 
 class RequestLog:
@@ -88,6 +89,6 @@ def _fields(scope: Mapping[str, Any], seen: _Seen, seconds: float) -> dict[str, 
 
 def _error(body: bytes) -> dict[str, str]:
     try:
-        return {"error": orjson.loads(body)["error"]} if body else {}
+        return {"error": orjson.loads(body)["error"][:_MOST_OF_ERROR]} if body else {}
     except (ValueError, TypeError, KeyError):
         return {}

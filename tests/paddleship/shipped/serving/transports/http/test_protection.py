@@ -102,6 +102,12 @@ def test_a_trace_that_is_none_is_left_out_and_an_error_is_logged(logging_client,
     assert "trace_id" not in fields
 
 
+def test_of_a_long_error_the_beginning_is_logged(logging_client, caplog):
+    caplog.set_level("INFO")
+    logging_client.post(INFER, json={"inputs": [request()["inputs"][0] | {"name": "x" * 10_000}]})
+    assert lines(caplog)[-1]["error"] == f"there is no input '{'x' * 481}"
+
+
 def test_health_checks_are_not_logged(logging_client, caplog):
     caplog.set_level("INFO")
     caplog.clear()
