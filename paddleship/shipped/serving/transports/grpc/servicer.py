@@ -138,6 +138,8 @@ class Servicer:
         finally:
             free.release()
         if not isinstance(content, bytes):  # the end of the stream
+            if context.cancelled():
+                raise asyncio.CancelledError
             raise RequestError("the request has no message: send one")
         return content
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from grpc import RpcError, StatusCode
-from grpc.aio import InternalError
+from grpc.aio import EOF, InternalError
 from grpc_tools import protoc
 from tritonclient import grpc as triton
 from tritonclient.grpc import aio, service_pb2
@@ -302,6 +302,22 @@ def test_an_answer_that_is_not_read_is_ended_and_gives_its_room_back():
         assert servicer._service.budget.used == 0
 
     asyncio.run(write())
+
+
+def test_a_client_that_goes_while_its_message_is_read_has_sent_no_bad_request():
+    class Gone:
+        async def read(self):
+            return EOF
+
+        def cancelled(self):
+            return True
+
+    async def read():
+        servicer = Servicer(SimpleNamespace(), LIMITS)
+        with pytest.raises(asyncio.CancelledError):
+            await servicer._read(Gone(), asyncio.Semaphore())
+
+    asyncio.run(read())
 
 
 def test_a_client_that_has_gone_when_its_answer_is_written_is_no_failure_of_the_server():
