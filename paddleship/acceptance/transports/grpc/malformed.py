@@ -50,7 +50,7 @@ def requests(good: bytes, plain: PlainRequest, too_many: bytes | None, *, model:
     for name, body in bodies.items():
         yield Malformed(name, body, REFUSALS)
     yield Malformed("an unknown method", b"", REFUSALS, path="NoSuchMethod")
-    yield Malformed("no message for a method without fields", b"\xff\xff\xff", REFUSALS, path="ServerLive")
+    yield Malformed("no message for a method without fields", b"\xff\xff\xff", REFUSALS, path="ServerMetadata")
 
 
 def half_sent(path: str, sent: int, length: int) -> bytes:

@@ -10,6 +10,7 @@ import orjson
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from paddleship.errors import RequestError
+from paddleship.shipped.serving import time_limits
 from paddleship.shipped.serving.asking import PendingAnswer
 from paddleship.shipped.serving.columns import Columns
 from paddleship.shipped.serving.errors import Kind, ServingError
@@ -18,6 +19,8 @@ from paddleship.shipped.serving.transports.grpc import tensors, wire
 from paddleship.shipped.serving.transports.grpc.limits import UNCHECKED_BYTES, MessageLimits
 from paddleship.shipped.serving.transports.grpc.messages import ModelInferRequest, ModelInferResponse
 
+_TIMEOUT = "timeout"
+
 
 class InferRequest(PendingAnswer):
     """One request: its message, and the future of its answer."""
@@ -25,29 +28,32 @@ class InferRequest(PendingAnswer):
     def __init__(self, service: Service, limits: MessageLimits, content: bytes, *, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._service, self._limits, self._content = service, limits, content
-        self._model = service.loaded()
+        self.size, self._model = len(content), service.loaded()
         self._id, self._wanted = "", list[str]()
-
-    @property
-    def size(self) -> int:
-        return len(self._content)
 
     def is_gone(self) -> bool:
         return self.answer.cancelled()
 
     def decode(self) -> Columns:
-        """The columns of the message. Raises RequestError, and ServingError for another model."""
-        if len(self._content) > UNCHECKED_BYTES:
-            wire.check(self._content, self._limits)
+        """The columns of the message. Raises RequestError, and ServingError for another model, or a time limit that has passed."""
+        content = self._content
+        if len(content) > UNCHECKED_BYTES:
+            wire.check(content, self._limits)
         try:
-            message = ModelInferRequest.FromString(self._content)
+            message = ModelInferRequest.FromString(content)
         except DecodeError:
             raise RequestError("the message is not a ModelInferRequest: send one of the Open Inference Protocol") from None
         model = self._model = self._service.model(message.model_name, message.model_version or None)
         files = [spec.name for spec in model.requests if spec.dtype == "bytes"]
         columns = model.check(tensors.tensors(message, files=files, most_rows=model.limits.max_batch))
+        if _TIMEOUT in message.parameters:
+            time_limits.check(tensors.value(message.parameters[_TIMEOUT]), self.arrived)
         self._id, self._wanted = message.id, tensors.wanted(message, [spec.name for spec in model.outputs])
         return columns
+
+    def forget(self) -> None:
+        """Let go of the message, which nobody wants an answer to any more, however long the request still waits for its turn."""
+        self._content = b""
 
     def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
         """The answer, with raw contents. Raises ServingError (UNSENDABLE)."""

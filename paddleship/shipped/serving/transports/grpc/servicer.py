@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -45,8 +46,9 @@ class Servicer:
         served = {"ModelInfer": self._serving(self.infer, self._limits.readers, tokens)}
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
-            wanted = None if method in (self.server_live, self.server_ready) else tokens
-            served[name] = self._serving(_decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method), others, wanted)
+            answer = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
+            is_health = method in (self.server_live, self.server_ready)
+            served[name] = self._serving(answer, None, None) if is_health else self._serving(answer, others, tokens)
         handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -79,12 +81,18 @@ class Servicer:
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         request = InferRequest(self._service, self._limits, content, loop=asyncio.get_running_loop())
-        self._asking.ask(request)
-        return await request.answer
+        try:
+            self._asking.ask(request)
+            return await request.answer
+        finally:
+            request.forget()
 
-    def _serving(self, answer: _Answer, readers: int, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
-        """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens."""
-        free = asyncio.Semaphore(readers)
+    def _serving(self, answer: _Answer, readers: int | None, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
+        """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens.
+
+        Without readers, it answers at once, whatever the message, so that no client who sends none makes others wait.
+        """
+        free = asyncio.Semaphore(readers) if readers is not None else None
 
         async def serve(_messages: Any, context: Any) -> None:
             if tokens is not None and not tokens.allow(_authorization(context)):
@@ -98,13 +106,14 @@ class Servicer:
                 status = statuses.status(failure)
             else:
                 return
-            await context.abort(*status)  # here, so that its exception does not hold the frames of the failure, and with them the message
+            with _unless_gone():  # here, so that its exception does not hold the frames of the failure, and with them the message
+                await context.abort(*status)
 
         return serve
 
-    async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore) -> None:
+    async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore | None) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
-        content = await self._read(context, free)
+        content = await self._read(context, free) if free is not None else b""
         size = len(content)
         self._service.budget.take(size)
         try:
@@ -129,6 +138,8 @@ class Servicer:
         finally:
             free.release()
         if not isinstance(content, bytes):  # the end of the stream
+            if context.cancelled():
+                raise asyncio.CancelledError
             raise RequestError("the request has no message: send one")
         return content
 
@@ -137,12 +148,21 @@ class Servicer:
         size = 2 * len(content)
         self._service.budget.hold(size)
         try:
-            with self.deadlines.within(limits.WRITE_S):
+            with self.deadlines.within(limits.WRITE_S), _unless_gone():
                 await context.write(content)
         except TimeoutError:
             raise RequestError(f"the answer was not read within {limits.WRITE_S} s: read it at once") from None
         finally:
             self._service.budget.give_back(size)
+
+
+@contextmanager
+def _unless_gone() -> Iterator[None]:
+    """Ends the request where gRPC cannot send any more, because its client has gone: that is no failure of the server."""
+    try:
+        yield
+    except grpc.aio.InternalError:
+        raise asyncio.CancelledError from None
 
 
 def _authorization(context: Any) -> bytes:

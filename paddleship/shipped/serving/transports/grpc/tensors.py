@@ -73,6 +73,12 @@ def tensors(message: Any, *, files: Collection[str], most_rows: int) -> list[Ten
     ]
 
 
+def value(parameter: Any) -> object:
+    """What a parameter holds; None if nothing."""
+    field = parameter.WhichOneof("parameter_choice")
+    return getattr(parameter, field) if field else None
+
+
 def _shape(item: Any) -> list[int]:
     """The shape of an input, or so much of it that it is refused."""
     return list(item.shape[: datatypes.MOST_DIMENSIONS + 1])

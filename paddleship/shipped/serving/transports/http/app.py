@@ -27,7 +27,7 @@ from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.transports.http import deadlines, metrics, pages, repository, statuses
 from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
-from paddleship.shipped.serving.transports.http.connections import ANSWER, IS_GONE, Guard
+from paddleship.shipped.serving.transports.http.connections import ANSWER, ARRIVED, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.openapi import document
@@ -122,7 +122,7 @@ class Endpoints:
 
         Raises ServingError, RequestError, and ClientDisconnect if nobody waits for it.
         """
-        arrived, headers, loop = time.perf_counter(), dict(scope["headers"]), asyncio.get_running_loop()
+        arrived, headers, loop = scope.get(ARRIVED) or time.perf_counter(), dict(scope["headers"]), asyncio.get_running_loop()
         deadline = deadlines.of_headers(headers, arrived)
         body = Body(headers, model.limits, self._service.budget)
         try:

@@ -10,15 +10,19 @@ import asyncio
 import functools
 import select
 import socket
+import sys
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import orjson
+from httptools import HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import ServingError
+from paddleship.shipped.serving.options import Tokens
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 
@@ -27,10 +31,12 @@ _PROBE_S = 0.1  # a request of a half-closed connection that is answered within 
 _PROBE = b"HTTP/1.1 100 Continue\r\n\r\n"  # every client skips it (RFC 9110, 15.2)
 _AROUND_HEADER = len(b": \r\n")
 IS_GONE = "paddleship.is_gone"  # in the scope of a request: whether its client has disconnected
+ARRIVED = "paddleship.arrived"  # in the scope of a request: when its first byte came, by `time.perf_counter`
 ANSWER = "paddleship.answer"  # in the scope of a request: sends a body and headers with status 200 in one write, or returns False
 _CLOSE, _JSON = (b"connection", b"close"), (b"content-type", b"application/json")
 _COMPUTED = (b"/infer", b"/predict")  # ends of the paths of requests that wait for the model
 _IDLE, _HEAD, _BODY = "idle", "head", "body"
+LogRefusal = Callable[[bytes, bytes, list[tuple[bytes, bytes]], ServingError], None]
 
 
 class Admission(Protocol):
@@ -47,11 +53,20 @@ class Admission(Protocol):
 class Guard:
     """State that the connections of a process share: limits, budget, and the check of every connection once a second.
 
-    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more.
+    `refused` counts connections that were closed with an error, by status. What `admission` refuses is refused before it costs more, if it
+    has one of the `tokens`; `log_refusal` gets its method, its target, its headers and the reason.
     """
 
-    def __init__(self, limits: ConnectionLimits, budget: Budget, admission: Admission | None = None) -> None:
-        self.limits, self.budget, self.admission = limits, budget, admission
+    def __init__(
+        self,
+        limits: ConnectionLimits,
+        budget: Budget,
+        admission: Admission | None = None,
+        *,
+        tokens: Tokens | None = None,
+        log_refusal: LogRefusal | None = None,
+    ) -> None:
+        self.limits, self.budget, self.admission, self.tokens, self.log_refusal = limits, budget, admission, tokens, log_refusal
         self.connections: set[Connection] = set()
         self.refused: Counter[int] = Counter()
         self._drained_until = 0.0
@@ -59,12 +74,15 @@ class Guard:
         self._head = (b"", False)
 
     def admit(self, connection: Connection) -> bool:
-        """Add a connection; at the limit, close the idle connection that has waited longest. False if there is none."""
+        """Add a connection; at the limit, close one whose refused body still comes, else the idle one that has waited longest.
+
+        False if there is none.
+        """
         if len(self.connections) >= self.limits.max_connections:
             waiting = [other for other in self.connections if not other.busy and not other.transport.is_closing()]
             if not waiting:
                 return False
-            min(waiting, key=lambda other: other.since).transport.abort()
+            min(waiting, key=lambda other: (not other.drains, other.since)).transport.abort()
         self.connections.add(connection)
         return True
 
@@ -102,11 +120,17 @@ class Connection(HttpToolsProtocol):
         self._received = self._received_before = 0
         self._reading_since, self._reading_from = 0.0, 0
         self._refused = False
+        self._data, self._head_again = b"", b""
 
     @property
     def busy(self) -> bool:
-        """Whether a request is being received or answered."""
-        return self._phase == _BODY or not self._answered
+        """Whether a request waits for its answer."""
+        return not self._answered
+
+    @property
+    def drains(self) -> bool:
+        """Whether a body is still coming whose request has its answer."""
+        return self._phase == _BODY and self._answered
 
     @property
     def unread_bytes(self) -> int:
@@ -153,20 +177,39 @@ class Connection(HttpToolsProtocol):
             self._begin(_HEAD)
         if self._phase == _HEAD:
             self._received += len(data)
-        super().data_received(data)
+        self._data = data
+        while self._data and not self.transport.is_closing():
+            self._parse(self._data)
         if self._phase == _HEAD and self._received > self._limits.max_head_bytes:
             self._refuse_head()
         elif self._phase == _BODY and self._received > self._limits.max_drained_bytes:
             self._refuse(413, f"more than {self._limits.max_drained_bytes} bytes came: send fewer rows")
         elif len(self.pipeline) > self._limits.max_pipelined:
             self._refuse(429, f"more than {self._limits.max_pipelined} requests wait on this connection: wait for answers")
-        elif self._phase == _BODY and self._answered:
+        elif self.drains:
             self.flow.pause_reading()
             self.loop.call_later(self._guard.drain_pause(len(data), self.loop.time()), self._read_on)
+
+    def _parse(self, data: bytes) -> None:
+        """Parse the next bytes; `_data` are those that are left to parse, behind a head that asks for another protocol."""
+        super().data_received(data)
+        if self._data is data:
+            self._data = b""
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Read a head with `Upgrade` again without it, and go on behind it, where the parser has stopped.
+
+        A server may ignore that field (RFC 9110, 7.8), which Java's client sends unless it is told not to.
+        """
+        stopped = sys.exc_info()[1]
+        if self._head_again and isinstance(stopped, HttpParserUpgrade):
+            self._data, self._head_again = self._head_again + self._data[stopped.args[0] :], b""
+            self.parser = HttpRequestParser(self)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self.scope[IS_GONE] = self.transport.is_closing  # type: ignore[literal-required]
+        self.scope[ARRIVED] = time.perf_counter()  # type: ignore[literal-required]
 
     def _answer(self, cycle: RequestResponseCycle, body: bytes, own: Iterable[tuple[bytes, bytes]]) -> bool:
         """Send the whole answer to a request in one write, where uvicorn has two. False, and nothing is sent, if the client is too slow."""
@@ -184,6 +227,9 @@ class Connection(HttpToolsProtocol):
         return True
 
     def on_headers_complete(self) -> None:
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            self._head_again = self._without_upgrade()
+            return
         if len(self.url) + sum(len(name) + len(value) + _AROUND_HEADER for name, value in self.headers) > self._limits.max_head_bytes:
             self._refuse_head()
             raise ValueError("the head is too large")  # so that the parser stops
@@ -194,16 +240,30 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self.scope[ANSWER] = functools.partial(self._answer, self.cycle)  # type: ignore[literal-required]
 
+    def _without_upgrade(self) -> bytes:
+        """The head of the request that asks for no other protocol."""
+        first = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        return b"%b%b\r\n" % (first, b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"))
+
     def _refused_at_once(self) -> bool:
         """Refuse an inference request that the queue has no place for, before anything is made for it. Its body is read and dropped."""
         admission = self._guard.admission
-        if admission is None or not admission.crowded or not self.url.endswith(_COMPUTED) or not self._answered or not self._is_plain():
+        if admission is None or not admission.crowded or not self._is_computed() or not self._answered or not self._is_plain():
             return False
         length = next((value for name, value in self.headers if name == b"content-length"), b"")
         if (failure := admission.refusal(int(length) if length.isdigit() else 0)) is None:
             return False
         self.transport.write(_response(failure, self.server_state.default_headers))
+        if self._guard.log_refusal is not None:
+            self._guard.log_refusal(self.parser.get_method(), self.url, self.headers, failure)
         return True
+
+    def _is_computed(self) -> bool:
+        """Whether the request is one that waits for the model, of a client that may ask it."""
+        if self.parser.get_method() != b"POST" or not self.url.endswith(_COMPUTED):
+            return False
+        tokens = self._guard.tokens
+        return tokens is None or tokens.allow(dict(self.headers).get(b"authorization", b""))
 
     def _is_plain(self) -> bool:
         """Whether the connection stays open after this request, and the client sends its body without being asked."""
@@ -216,6 +276,8 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self._head_again:
+            return
         self._begin(_IDLE)
         if not self._refused:
             super().on_message_complete()
@@ -297,9 +359,11 @@ class Connection(HttpToolsProtocol):
         self._refuse(431, f"the head of the request is larger than {self._limits.max_head_bytes} bytes: send fewer or shorter headers")
 
     def _refuse(self, status: int, message: str, *, retry: bool = False) -> None:
-        """Send an error if no answer was started, and close."""
+        """Send an error if no answer was started, and close; once."""
+        if self.transport.is_closing():
+            return
         self._guard.refused[status] += 1
-        if not self.transport.is_closing() and (self.cycle is None or self.cycle.response_complete or not self.cycle.response_started):
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = orjson.dumps({"error": message})
             head = [STATUS_LINE[status], b"content-type: application/json\r\n", b"content-length: %d\r\n" % len(body)]
             head += [b"retry-after: 1\r\n"] if retry else []

@@ -7,9 +7,10 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from paddleship.errors import RequestError
+from paddleship.shipped.serving import time_limits
 from paddleship.shipped.serving.asking import PendingAnswer
 from paddleship.shipped.serving.columns import Columns
-from paddleship.shipped.serving.transports.http import deadlines
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.outputs import Wanted
@@ -42,11 +43,18 @@ class HttpRequest(PendingAnswer):
 
     def decode(self) -> Columns:
         """The columns of the body, JSON or the value of the one column of the model. Raises RequestError, and ServingError (EXPIRED)."""
+        try:
+            return self._columns()
+        except RecursionError:  # of reading a value, or of naming it in an error
+            raise RequestError("the request is nested too deeply to be read: send flat data") from None
+
+    def _columns(self) -> Columns:
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
         request = self._model.parse(self._body.content)
         columns = self._model.columns(request, self._body.binary)
-        deadlines.of_parameters(request, self.arrived)
+        if isinstance(parameters := request.get("parameters"), dict):
+            time_limits.check(parameters.get("timeout", 0), self.arrived)
         self.number, self._wanted = request.get("id"), self._model.wanted(request)
         return columns
 

@@ -76,11 +76,8 @@ class JsonModel:
 
     def columns(self, request: Any, binary: bytes | bytearray = b"") -> Columns:
         """The columns of a request in JSON, which `binary` follows. Raises RequestError."""
-        try:
-            tensors = protocol.tensors(request, binary, files=self._files, most_rows=self.limits.max_batch)
-            columns = self.model.check(tensors)
-        except RecursionError:
-            raise RequestError("the request is nested too deeply to be read: send flat data") from None
+        tensors = protocol.tensors(request, binary, files=self._files, most_rows=self.limits.max_batch)
+        columns = self.model.check(tensors)
         if not isinstance(request.get("id", ""), str):
             raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
         return columns

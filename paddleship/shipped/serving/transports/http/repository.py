@@ -23,5 +23,5 @@ async def only_ready(request: Request) -> bool:
     except (orjson.JSONDecodeError, AttributeError):
         raise RequestError('the request is not a JSON object: send {"ready": true}, or nothing') from None
     if not isinstance(ready, bool):
-        raise RequestError(f"'ready' must be true or false (got {str(ready)[:40]!r}): leave it out, or send one")
+        raise RequestError(f"'ready' must be true or false (got {type(ready).__name__}): leave it out, or send one")
     return ready

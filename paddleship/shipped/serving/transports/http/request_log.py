@@ -5,12 +5,15 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.logs import FIELDS
+from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.connections import ANSWER
 from paddleship.shipped.serving.transports.http.http_request import ASKED
 
@@ -19,6 +22,7 @@ log = logging.getLogger("paddleship.shipped.serving.requests")
 _TRACE = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")  # https://www.w3.org/TR/trace-context
 _HEALTH = "/v2/health/"
 _MOST_CHARACTERS = 128  # of an id that a client chose
+_MOST_OF_ERROR = 500  # which may name what a client chose, such as an input that there is not
 
 
 class RequestLog:
@@ -48,6 +52,13 @@ class RequestLog:
             log.info("%s %s", scope["method"], scope["path"], extra={FIELDS: _fields(scope, seen, time.perf_counter() - begun)})
 
 
+def refused(method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], failure: ServingError) -> None:
+    """Log a request that was refused before the app saw it."""
+    seen, path = _Seen(), target.partition(b"?")[0]
+    seen.add({"status": int(statuses.status(failure)), "body": orjson.dumps({"error": statuses.message(failure)})})
+    log.info("%s %s", method.decode("latin-1"), path.decode("latin-1"), extra={FIELDS: _fields({"headers": headers}, seen, 0.0)})
+
+
 class _Seen:
     """What was sent as the answer: the status, 499 if there is none because the client has gone, and the body of an error."""
 
@@ -62,7 +73,7 @@ class _Seen:
             self.body += part
 
 
-def _fields(scope: Scope, seen: _Seen, seconds: float) -> dict[str, Any]:
+def _fields(scope: Mapping[str, Any], seen: _Seen, seconds: float) -> dict[str, Any]:
     headers = dict(scope["headers"])
     asked = scope.get(ASKED)
     number = headers.get(b"x-request-id", b"").decode("latin-1") or (asked.number if asked is not None else None)
@@ -78,6 +89,6 @@ def _fields(scope: Scope, seen: _Seen, seconds: float) -> dict[str, Any]:
 
 def _error(body: bytes) -> dict[str, str]:
     try:
-        return {"error": orjson.loads(body)["error"]} if body else {}
+        return {"error": orjson.loads(body)["error"][:_MOST_OF_ERROR]} if body else {}
     except (ValueError, TypeError, KeyError):
         return {}

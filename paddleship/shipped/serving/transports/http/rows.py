@@ -25,10 +25,11 @@ class RowsRequest(HttpRequest):
 
     _is_list, _count = False, 1
 
-    def decode(self) -> Columns:
-        """The columns of the rows. Raises RequestError."""
+    def _columns(self) -> Columns:
         if self._body.raw:
             return self._model.columns_of_raw(self._body.content)
+        if self._body.binary:
+            raise RequestError("rows have no binary tensors: send JSON alone, or the request to /v2/models/NAME/infer")
         rows = _parse(self._body.content, self._model.model)
         self._is_list = isinstance(rows, list)
         rows = rows if self._is_list else [rows]

@@ -8,13 +8,16 @@ import signal
 import socket
 import ssl
 from contextlib import suppress
+from typing import Any
 
 import uvicorn
+import uvloop
 from starlette.types import ASGIApp
 
 from paddleship.errors import BadInput, Unavailable
 from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.transports.http import request_log
 from paddleship.shipped.serving.transports.http.app import App, Listeners
 from paddleship.shipped.serving.transports.http.authorization import Authorized
 from paddleship.shipped.serving.transports.http.connections import Connection, Guard
@@ -30,7 +33,9 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     def stop(_failure: BaseException) -> None:
         server.should_exit = True
 
-    guard, options = Guard(ConnectionLimits(), service.budget, service), service.options
+    options = service.options
+    log_refusal = request_log.refused if options.logs_requests else None
+    guard = Guard(ConnectionLimits(), service.budget, service, tokens=options.tokens, log_refusal=log_refusal)
     app = around(App(service, guard, on_failure=stop, also=also), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
@@ -65,6 +70,18 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Loop(uvloop.Loop):
+    """An event loop that closes a client which does not complete the handshake of TLS in time, for which uvicorn has no option."""
+
+    handshake_s = ConnectionLimits.head_timeout_s
+
+    async def create_server(self, *arguments: Any, **settings: Any) -> Any:
+        """As the loop of uvloop does."""
+        if settings.get("ssl") is not None:
+            settings["ssl_handshake_timeout"] = self.handshake_s
+        return await super().create_server(*arguments, **settings)
+
+
 def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Options | None = None) -> Server:
     """The server of an ASGI app, with its connections limited by `guard`. Raises BadInput for a certificate that cannot be used."""
     certificate, key = (options.certificate, options.key) if options is not None else (None, None)
@@ -73,6 +90,7 @@ def make_server(app: ASGIApp, guard: Guard, *, host: str, port: int, options: Op
         host=host,
         port=port,
         http=functools.partial(Connection, guard),  # type: ignore[arg-type]  # it is called as a class is
+        loop=f"{__name__}:{Loop.__name__}",
         ws="none",
         access_log=False,
         proxy_headers=False,

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from grpc import RpcError, StatusCode
+from grpc.aio import EOF, InternalError
 from grpc_tools import protoc
 from tritonclient import grpc as triton
 from tritonclient.grpc import aio, service_pb2
@@ -201,8 +202,8 @@ def test_a_bad_request_is_refused_by_a_code_and_a_message(client, tensors, sent,
     wait_until(lambda: not tensors[0].budget.used)
 
 
-def test_what_is_no_message_is_refused_for_every_method(client):
-    for method in service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods[:6]:
+def test_what_is_no_message_is_refused_for_every_method_that_reads_it(client):
+    for method in service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods[2:6]:
         call = client._channel.unary_unary(f"/{messages.SERVICE}/{method.name}")
         with pytest.raises(RpcError, match="INVALID_ARGUMENT"):
             call(b"\xff\xff\xff")
@@ -256,6 +257,7 @@ def test_a_request_whose_client_has_gone_is_not_computed_and_gives_its_room_back
         wait_until(lambda: service.budget.used)
         call.cancel()
         wait_until(lambda: not service.budget.used)
+        assert [waiting._content for waiting in service.queue._classes[0].waiting] == [b""]
         held.set()
         assert client.infer("tiny", inputs(x=np.float32([[3, 4]]))).as_numpy("scores").tolist() == [[7, -3]]
 
@@ -297,6 +299,36 @@ def test_an_answer_that_is_not_read_is_ended_and_gives_its_room_back():
         servicer.deadlines.look(asyncio.get_running_loop().time() + limits.WRITE_S + 1)
         with pytest.raises(RequestError, match="was not read within 30 s"):
             await task
+        assert servicer._service.budget.used == 0
+
+    asyncio.run(write())
+
+
+def test_a_client_that_goes_while_its_message_is_read_has_sent_no_bad_request():
+    class Gone:
+        async def read(self):
+            return EOF
+
+        def cancelled(self):
+            return True
+
+    async def read():
+        servicer = Servicer(SimpleNamespace(), LIMITS)
+        with pytest.raises(asyncio.CancelledError):
+            await servicer._read(Gone(), asyncio.Semaphore())
+
+    asyncio.run(read())
+
+
+def test_a_client_that_has_gone_when_its_answer_is_written_is_no_failure_of_the_server():
+    class Gone:
+        async def write(self, content):
+            raise InternalError
+
+    async def write():
+        servicer = Servicer(SimpleNamespace(budget=Budget(100)), LIMITS)
+        with pytest.raises(asyncio.CancelledError):
+            await servicer._write(Gone(), b"x" * 10)
         assert servicer._service.budget.used == 0
 
     asyncio.run(write())

@@ -1,5 +1,8 @@
 """What protects the server over HTTP protects it over gRPC too: tokens, TLS, and a queue that refuses what would come too late."""
 
+import threading
+import time
+
 import grpc as grpc_library
 import numpy as np
 import pytest
@@ -9,6 +12,7 @@ from tritonclient.utils import InferenceServerException
 from paddleship.shipped.serving.errors import Kind, ServingError, expired
 from paddleship.shipped.serving.options import Options, Tokens
 from paddleship.shipped.serving.transports.grpc import statuses
+from paddleship.shipped.serving.transports.grpc.messages import SERVICE
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports import grpc_server
 from tests.paddleship.shipped.serving.transports.http.test_protection import pair
@@ -47,6 +51,19 @@ def test_without_a_token_only_health_is_answered(protected, headers):
             client.get_model_metadata("tiny", headers=headers)
 
 
+def test_clients_that_send_no_message_keep_no_other_from_asking_for_health(protected):
+    ended = threading.Event()
+    with grpc_library.insecure_channel(protected[1]) as channel, triton.InferenceServerClient(protected[1]) as client:
+        silent = [channel.stream_stream(f"/{SERVICE}/{method}")(iter(ended.wait, True)) for method in ("ServerLive", "ServerReady") * 20]
+        time.sleep(0.2)
+        for _ in range(100):
+            assert client.is_server_live(client_timeout=2)
+            assert client.is_server_ready(client_timeout=2)
+        for call in silent:
+            call.cancel()
+        ended.set()
+
+
 def test_with_a_token_a_request_is_answered(protected):
     assert ask(protected[1], headers={"authorization": f"Bearer {TOKEN.decode()}"}) == [[3, -1]]
 
@@ -65,6 +82,17 @@ def test_what_gets_no_answer_is_counted_by_its_kind(protected):
     with triton.InferenceServerClient(address) as client, pytest.raises(InferenceServerException, match="no model 'other'"):
         client.infer("other", question(), headers={"authorization": f"Bearer {TOKEN.decode()}"})
     assert service.failures[Kind.UNKNOWN_MODEL] == before + 1
+
+
+def test_the_time_limit_of_a_request_holds_as_over_http(tmp_path):
+    with grpc_server.in_process(make_tensors(tmp_path)) as (service, address):
+        assert ask(address, timeout=20_000_000) == ask(address, timeout=0) == [[3, -1]]
+        with pytest.raises(InferenceServerException, match="the time limit of the request has passed") as caught:
+            ask(address, timeout=1)
+        assert caught.value.status() == "StatusCode.DEADLINE_EXCEEDED"
+        assert service.failures[Kind.EXPIRED] == 1
+        with pytest.raises(InferenceServerException, match="send microseconds, a whole number; 0 for no limit"):
+            ask(address, parameters={"timeout": "soon"})
 
 
 def test_every_kind_has_a_code():

@@ -196,11 +196,12 @@ def test_a_client_that_reads_steadily_gets_a_long_answer_whole(serve):
 )
 @pytest.mark.parametrize("headers", [1, 60])
 def test_a_head_above_the_limit_is_a_431_however_it_arrives(serve, header_bytes, status, headers):
-    port, _ = serve()
+    port, guard = serve()
     lines = b"".join(b"x%d: %s\r\n" % (number, b"y" * (header_bytes // headers)) for number in range(headers))
     with connect(port) as connection:
         connection.sendall(b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 3\r\n" + lines + b"\r\nabc")
         assert rest(connection).startswith(b"HTTP/1.1 " + status)
+    assert guard.refused == ({431: 1} if status == b"431" else {})
     assert answer(port) == (200, b"3")
 
 
@@ -231,6 +232,22 @@ def test_what_is_not_http_is_a_400_in_json(serve, sent):
     assert head.startswith(b"HTTP/1.1 400")
     assert "not HTTP/1.1" in json.loads(body)["error"]
     assert answer(port) == (200, b"3")
+
+
+@pytest.mark.parametrize("cuts", [(), (150,), (40, 90, 180, 260)])
+def test_a_client_that_asks_for_another_protocol_gets_its_answers_in_this_one(serve, cuts):
+    port, _ = serve()
+    upgrade = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nHTTP2-Settings: AA\r\n"
+    first = b"POST / HTTP/1.1\r\nhost: x\r\n" + upgrade + b"content-length: 3\r\n\r\nabc"
+    second = b"GET / HTTP/1.1\r\nhost: x\r\n" + upgrade + b"\r\n"
+    sent = first + second + b"POST / HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 5\r\n\r\nabcde"
+    with connect(port) as connection:
+        for start, end in zip((0, *cuts), (*cuts, len(sent)), strict=True):
+            connection.sendall(sent[start:end])
+            time.sleep(0.05)
+        received = rest(connection)
+    assert received.count(b"HTTP/1.1 200") == 3
+    assert [part.rpartition(b"\r\n\r\n")[2] for part in received.split(b"HTTP/1.1 200 OK")[1:]] == [b"3", b"0", b"5"]
 
 
 def test_a_refused_body_leaves_the_connection_usable(serve):
@@ -282,6 +299,18 @@ def test_too_many_connections_push_out_the_one_that_waits_longest(serve):
     assert rest(idle[0]) == b""
     for connection in idle:
         connection.close()
+
+
+def test_refused_bodies_that_are_still_read_leave_room_for_new_connections(serve):
+    port, _ = serve(max_connections=3, drained_bytes_per_s=1000)
+    for _ in range(6):  # as many as clients that do not wait to try again; each has its answer and is gone
+        connection = connect(port)
+        connection.sendall(post(4_000_000))
+        assert connection.recv(2**16).startswith(b"HTTP/1.1 413")
+        connection.sendall(b"x" * 100_000)
+        time.sleep(0.05)
+        connection.close()
+    assert answer(port) == (200, b"3")
 
 
 def test_where_all_connections_are_busy_a_new_one_is_a_503(serve):

@@ -12,16 +12,20 @@ from starlette.responses import Response
 
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
+from paddleship.shipped.serving.options import Tokens
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.transports.http import request_log
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 from paddleship.shipped.serving.transports.http.server import make_server
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports.http.recording import request
+from tests.paddleship.shipped.serving.transports.http.running import server
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
 
-INFER = "/v2/models/tiny/infer"
+INFER, TOKEN = "/v2/models/tiny/infer", b"a-token-of-a-test"
+AUTHORIZED = {"Authorization": f"Bearer {TOKEN.decode()}"}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +89,8 @@ def full():
         def refusal(self, size):
             return ServingError(Kind.BUSY, f"the server is busy ({size} bytes)", retry_s=7) if size > 1000 else None
 
-    server = make_server(app, Guard(ConnectionLimits(), Budget(10**7), Admission()), host="127.0.0.1", port=0)
+    guard = Guard(ConnectionLimits(), Budget(10**7), Admission(), tokens=Tokens((TOKEN,)), log_refusal=request_log.refused)
+    server = make_server(app, guard, host="127.0.0.1", port=0)
     server.config.lifespan = "off"
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -104,7 +109,7 @@ def test_a_request_without_a_place_is_refused_before_the_app_sees_it_and_its_con
     port, reached = full
     connection = connected(port)
     for size, status in ((2000, 503), (10, 200), (300_000, 503), (2000, 503), (10, 200)):
-        connection.request("POST", INFER, b"x" * size)
+        connection.request("POST", INFER, b"x" * size, AUTHORIZED)
         answer = connection.getresponse()
         body = answer.read()
         assert answer.status == status
@@ -115,12 +120,39 @@ def test_a_request_without_a_place_is_refused_before_the_app_sees_it_and_its_con
     assert reached == [INFER] * 2
 
 
+def test_a_refused_request_is_logged_as_others_are(full, caplog):
+    caplog.set_level("INFO")
+    connection = connected(full[0])
+    connection.request("POST", INFER, b"x" * 2000, {"X-Request-Id": "7", **AUTHORIZED})
+    assert connection.getresponse().status == 503
+    connection.close()
+    (record,) = (record for record in caplog.records if record.name == "paddleship.shipped.serving.requests")
+    assert record.getMessage() == f"POST {INFER}"
+    assert record.fields == {
+        "status": 503,
+        "duration_ms": 0.0,
+        "response_bytes": 43,
+        "request_id": "7",
+        "error": "the server is busy (2000 bytes)",
+    }
+
+
+@pytest.mark.parametrize(("method", "headers"), [("POST", {}), ("POST", {"Authorization": "Bearer wrong"}), ("PUT", AUTHORIZED)])
+def test_what_the_app_refuses_anyway_is_for_the_app(full, method, headers):
+    port, reached = full
+    connection = connected(port)
+    connection.request(method, INFER, b"x" * 2000, headers)
+    assert connection.getresponse().read() == b"answered"
+    connection.close()
+    assert reached == [INFER]
+
+
 def test_other_paths_and_requests_that_wait_for_leave_to_send_their_body_are_for_the_app(full):
     port, reached = full
     connection = connected(port)
     connection.request("POST", "/v2", b"x" * 2000)
     assert connection.getresponse().read() == b"answered"
-    connection.request("POST", INFER, b"x" * 2000, {"Expect": "100-continue"})
+    connection.request("POST", INFER, b"x" * 2000, {"Expect": "100-continue", **AUTHORIZED})
     assert connection.getresponse().read() == b"answered"
     connection.close()
     assert reached == ["/v2", INFER]
@@ -131,7 +163,7 @@ def test_requests_that_are_sent_without_waiting_for_answers_get_theirs_in_order(
     head = "POST {} HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n{}\r\n"
     parts = [
         head.format("/v2", 5, "") + "x" * 5,
-        head.format(INFER, 2000, "") + "x" * 2000,
+        head.format(INFER, 2000, f"Authorization: Bearer {TOKEN.decode()}\r\n") + "x" * 2000,
         head.format("/v2", 5, "Connection: close\r\n") + "x" * 5,
     ]
     with socket.create_connection(("127.0.0.1", port), 20) as connection:
@@ -141,6 +173,19 @@ def test_requests_that_are_sent_without_waiting_for_answers_get_theirs_in_order(
             received += chunk
     assert received.count(b"HTTP/1.1 ") == 3
     assert received.rstrip().endswith(b"answered")
+
+
+def test_the_time_of_a_request_counts_from_its_first_byte(tensors):
+    body = json.dumps(request()).encode()
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n"
+    with server(tensors) as port, socket.create_connection(("127.0.0.1", port), 20) as connection:
+        connection.sendall(f"{head}Request-Timeout-Ms: 300\r\nConnection: close\r\n".encode())
+        time.sleep(0.5)
+        connection.sendall(b"\r\n" + body)
+        received = b""
+        while chunk := connection.recv(2**16):
+            received += chunk
+    assert received.startswith(b"HTTP/1.1 504")
 
 
 def test_the_objective_of_an_image_bounds_the_time_that_requests_wait(tensors):

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 import ssl
 import subprocess
 import time
@@ -20,7 +21,7 @@ from paddleship.shipped.serving.transports.http.authorization import Authorized
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 from paddleship.shipped.serving.transports.http.request_log import RequestLog
-from paddleship.shipped.serving.transports.http.server import make_server
+from paddleship.shipped.serving.transports.http.server import Loop, make_server
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports.http.recording import request
 from tests.paddleship.shipped.serving.transports.http.running import server
@@ -101,6 +102,12 @@ def test_a_trace_that_is_none_is_left_out_and_an_error_is_logged(logging_client,
     assert "trace_id" not in fields
 
 
+def test_of_a_long_error_the_beginning_is_logged(logging_client, caplog):
+    caplog.set_level("INFO")
+    logging_client.post(INFER, json={"inputs": [request()["inputs"][0] | {"name": "x" * 10_000}]})
+    assert lines(caplog)[-1]["error"] == f"there is no input '{'x' * 481}"
+
+
 def test_health_checks_are_not_logged(logging_client, caplog):
     caplog.set_level("INFO")
     caplog.clear()
@@ -138,6 +145,12 @@ def test_over_tls_a_request_is_answered_and_the_health_check_finds_the_server(ov
         answer = connection.getresponse()
         assert (answer.status, json.loads(answer.read())["model_name"]) == (200, "tiny")
     connection.close()
+
+
+def test_a_client_that_does_not_shake_hands_is_closed_as_one_that_sends_no_head(tensors, pair, monkeypatch):
+    monkeypatch.setattr(Loop, "handshake_s", 1.0)
+    with server(tensors, Options(None, *pair)) as port, socket.create_connection(("127.0.0.1", port), 10) as silent:
+        assert silent.recv(1) == b""
 
 
 def test_a_certificate_that_is_none_is_refused(pair, tmp_path):

@@ -2,13 +2,17 @@
 
 import base64
 import io
+import json
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.transports.http.recording import request as request_body
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
+
+INFER = "/v2/models/tiny/infer"
 
 
 @pytest.fixture
@@ -79,8 +83,28 @@ def test_rows_that_do_not_fit_are_a_400_that_says_what_to_send(client, body, wor
 
 
 @of(make_tensors)
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/predict", "NESTED"),
+        (INFER, '{"inputs": [], "parameters": {"timeout": NESTED}}'),
+        (INFER, '{"inputs": [], "parameters": {"binary_data_output": NESTED}}'),
+        (INFER, '{"inputs": [], "outputs": [{"name": NESTED}]}'),
+        (INFER, '{"inputs": [], "outputs": [{"name": "scores", "parameters": {"binary_data": NESTED}}]}'),
+        ("/v2/repository/index", '{"ready": NESTED}'),
+    ],
+)
+def test_what_is_nested_deeper_than_python_recurses_is_a_400(client, path, body):
+    row = json.dumps(request_body()["inputs"])
+    refused = client.post(path, content=body.replace("[]", row, 1).replace("NESTED", "[" * 1010 + "]" * 1010))
+    assert refused.status_code == 400
+
+
+@of(make_tensors)
 def test_what_is_no_json_or_cannot_be_sent_is_refused(client):
     assert "the request is not JSON" in client.post("/predict", content=b"{").json()["error"]
+    behind = client.post("/predict", content=b'{"x": [3, 4]}12345678', headers={"Inference-Header-Content-Length": "13"})
+    assert (behind.status_code, "rows have no binary tensors" in behind.json()["error"]) == (400, True)
     assert client.get("/predict").status_code == 405
     deep = client.post("/predict", content=b'{"x": ' + b"[" * 900 + b"]" * 900 + b"}")
     assert deep.status_code == 400
