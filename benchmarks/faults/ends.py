@@ -32,7 +32,7 @@ from paddleship.lineage import receipts
 
 REPOSITORY = f"paddleship/test-ends-{os.getpid()}"
 STAGES = ("prepare", "train", "export", "optimize", "verify", "benchmark", "package")
-_APP, _MODEL = "/opt/paddleship/app/paddleship", "/opt/paddleship/model"
+APP, _MODEL = "/opt/paddleship/app/paddleship", "/opt/paddleship/model"
 _READER = """
 import json
 
@@ -51,8 +51,8 @@ def _replace(old: str, new: str) -> Callable[[str], str]:
 
 
 _CANDIDATE = "models/candidates/onnxruntime/candidate.json"
-_COMMON = f"{_APP}/shipped/computing"
-_RUNTIME = f"{_APP}/shipped/computing/runtimes/onnx_runtime.py"
+_COMMON = f"{APP}/shipped/computing"
+_RUNTIME = f"{APP}/shipped/computing/runtimes/onnx_runtime.py"
 _ANSWER = "return named_outputs("
 _ANSWERS = ("noise_ratio", "typical_ratio", "http_threads_ratio", "labels", "unanswered_batches")
 
@@ -75,7 +75,7 @@ FAULTS = (
     *loosened.faults(_answers_changed_where("len(first) == 5", "1.001 * array")),
     Fault(
         "the server does not normalise text", "accept", _ANSWERS,
-        files=((f"{_COMMON}/preprocess/text.py", _replace("unicodedata.normalize(unicode_form, text) if unicode_form else text", "text")),),
+        files=((f"{_COMMON}/preprocess/text.py", _replace("_in_form(text, unicode_form) if unicode_form else text", "text")),),
     ),
     Fault(
         "the server names the classes in another order", "accept", ("label",),

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from benchmarks.faults import __main__ as bench
+from benchmarks.faults import ends
 from benchmarks.faults.faults import FAULTS, _keep_bits
+from paddleship.custody.sources import LIBRARY
 
 
 @pytest.mark.slow
@@ -24,6 +26,14 @@ def test_every_fault_is_caught_and_nothing_honest_is_refused(engine, warm_comman
     assert figures["smallest_fault_ratio"] < 4
     assert figures["allclose_caught_share"] < 1
     assert (figures["end_faults_caught_share"], figures["end_false_alarms"]) == (1, 0)
+
+
+def test_every_fault_in_the_library_finds_what_it_changes():
+    changes = [(path, change) for fault in ends.FAULTS for path, change in fault.files if path.startswith(ends.APP)]
+    assert len(changes) > 3
+    for path, change in changes:
+        text = (LIBRARY / path.removeprefix(f"{ends.APP}/")).read_text(encoding="utf-8")
+        assert change(text) != text
 
 
 def test_there_are_twenty_kinds_of_fault_at_least_for_six_models():
