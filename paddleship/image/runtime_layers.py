@@ -49,7 +49,7 @@ class RuntimeLayers:
             "pins": self.pins,
             "not_served": not_served(self.runtime),
             "libraries": {name: sha256(_library(name)) for name in self.runtime.system_libraries},
-            "python": platform.python_version_tuple()[:2],
+            "python": platform.python_version(),  # which compiles the modules
             "machine": platform.machine(),
             "layout": {path.name: sha256(path) for path in sorted(Path(__file__).parent.glob("*.py"))},
         }
