@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from pathlib import Path
 
 from prefect.artifacts import create_markdown_artifact
+
+from paddleship.pages import html
 
 
 def publish(key: str, *parts: str, description: str) -> None:
@@ -21,7 +22,7 @@ def picture(path: Path) -> str:
 
 def address(picture: Path) -> str:
     """An address that holds a PNG file itself."""
-    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
+    return html.address(picture.read_bytes())
 
 
 def links(addresses: Mapping[str, str | None]) -> str:

@@ -108,15 +108,8 @@ def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
 
 def _next(objective: str, others: Mapping[str, Figures]) -> tuple[str, Figures]:
     """The best of the others by value."""
-    costs = {name: _cost(objective, figures) for name, figures in others.items()}
-    name = min(costs, key=lambda one: costs[one])
+    name = min(others, key=lambda one: choice.cost(objective)(others[one]))
     return name, others[name]
-
-
-def _cost(objective: str, figures: Figures) -> float:
-    if objective == "score":
-        return -figures.score.value if figures.score else 0.0
-    return figures.p50_ms.value if objective == "latency" else figures.size_bytes
 
 
 def _figures(objective: str, one: Figures, against: tuple[str, Figures]) -> str:

@@ -31,6 +31,11 @@ def svg(text: str) -> Markup:
     return Markup(text)  # noqa: S704
 
 
+def address(picture: bytes) -> str:
+    """An address that holds a PNG file itself."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
 def pictures(folder: Path, names: list[str]) -> tuple[dict[str, str], list[str]]:
     """The PNG files below a folder as addresses that hold them, and the names of those that the page has no room for."""
     held, left_out, used = dict[str, str](), list[str](), 0
@@ -40,7 +45,7 @@ def pictures(folder: Path, names: list[str]) -> tuple[dict[str, str], list[str]]
         if not content or used > _MOST_PICTURE_BYTES:
             left_out.append(name)
         else:
-            held[name] = f"data:image/png;base64,{base64.b64encode(content).decode()}"
+            held[name] = address(content)
     return held, left_out
 
 

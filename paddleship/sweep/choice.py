@@ -78,18 +78,18 @@ def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, st
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
     left, reasons = dict(among), []
     for objective in order:
-        best = min(left, key=lambda number: _cost(objective)(left[number]))
+        best = min(left, key=lambda number: cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
         if len(near) < len(left):
             reasons.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
         left = near
         if len(left) == 1:
             return best, "; ".join(reasons) or "the only variant that no other one beats"
-    best = min(left, key=lambda number: [_cost(objective)(left[number]) for objective in order])
+    best = min(left, key=lambda number: [cost(objective)(left[number]) for objective in order])
     return best, "; ".join([*reasons, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
 
 
-def _cost(objective: str) -> Callable[[Figures], float]:
+def cost(objective: str) -> Callable[[Figures], float]:
     """Lower is better."""
     costs: dict[str, Callable[[Figures], float]] = {
         "score": lambda figures: -figures.score.value if figures.score else 0.0,

@@ -52,7 +52,7 @@ class Asking:
         self._service, self._scheduled = service, False
 
     def ask(self, request: Request) -> None:
-        """Raises ServingError (STOPPING)."""
+        """Raises ServingError (STOPPING, or BUSY for one that would wait too long)."""
         self._service.ask(request)
         self._schedule()
 
