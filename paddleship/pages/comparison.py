@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from paddleship.pages import units
 from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
-from paddleship.reports.figures import distinct, shares
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
+from paddleship.sweep.objectives import OBJECTIVES, against_next
 from paddleship.sweep.variant import Figures
 
 _ADVICE = {
@@ -73,23 +72,23 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
 def _better(best: str, usable: Mapping[str, Figures]) -> str:
     """The run that beats each other one, with the objectives in which it does, against the next best."""
     others = {name: figures for name, figures in usable.items() if name != best}
-    better = [objective for objective in choice.OBJECTIVES if _in(objective, usable[best], others.values())]
-    parts = [_figures(objective, usable[best], _next(objective, others)) for objective in better]
-    rest = [objective for objective in choice.OBJECTIVES if objective not in better]
+    better = [objective for objective in OBJECTIVES if _in(objective, usable[best], others.values())]
+    parts = [_figures(objective, usable[best], others) for objective in better]
+    rest = [objective for objective in OBJECTIVES if objective not in better]
     equal = f"; in {_listed(rest, 'or')} it is not measurably worse" if rest else ""
     return f"{best} is better: {'; '.join(parts) or 'each other one is worse in something'}{equal}."
 
 
 def _undecided(usable: Mapping[str, Figures]) -> str:
     """That no run beats all others: because nothing can be told apart, or because each is better in something."""
-    led = {objective: leader for objective in choice.OBJECTIVES if (leader := _leader(objective, usable))}
+    led = {objective: leader for objective in OBJECTIVES if (leader := _leader(objective, usable))}
     if not led:
-        advice = [_ADVICE[objective] for objective in choice.OBJECTIVES if _ADVICE[objective]]
+        advice = [_ADVICE[objective] for objective in OBJECTIVES if _ADVICE[objective]]
         return f"It cannot be told which is better: {_listed([*usable])} differ by less than their intervals; {'; '.join(advice)}."
     parts = []
     for objective, name in led.items():
         others = {other: figures for other, figures in usable.items() if other != name}
-        parts.append(f"{name} has the best {objective} ({_figures(objective, usable[name], _next(objective, others))})")
+        parts.append(f"{name} has the best {objective} ({_figures(objective, usable[name], others)})")
     return f"No run is better in everything: {'; '.join(parts)}."
 
 
@@ -106,22 +105,11 @@ def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
     return all(choice.compare(objective, one, other) == Difference.BETTER for other in others)
 
 
-def _next(objective: str, others: Mapping[str, Figures]) -> tuple[str, Figures]:
-    """The best of the others by value."""
-    name = min(others, key=lambda one: choice.cost(objective)(others[one]))
-    return name, others[name]
-
-
-def _figures(objective: str, one: Figures, against: tuple[str, Figures]) -> str:
-    name, other = against
-    if objective == "score" and one.score and other.score:
-        own, theirs = shares(one.score.value, other.score.value)
-        return f"{one.score_name.replace('_', ' ')} {own} against {theirs} of {name}"
-    if objective == "latency":
-        own, theirs = (units.duration(figures.p50_ms.value) for figures in (one, other))
-        return f"{own} for a request against {theirs} of {name}"
-    own, theirs = distinct(one.size_bytes / 1e6, other.size_bytes / 1e6)
-    return f"{own} MB against {theirs} MB of {name}"
+def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str:
+    """The value of a run in an objective, against the next best."""
+    own, theirs, name = against_next(objective, one, others)
+    what = {"score": f"{one.score_name.replace('_', ' ')} {own}", "latency": f"{own} for a request", "size": own}[objective]
+    return f"{what} against {theirs} of {name}"
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:

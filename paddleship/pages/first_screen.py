@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paddleship.pages import units
+from paddleship.reports import units
 from paddleship.reports.order import STAGES, in_order
 from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report

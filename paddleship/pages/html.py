@@ -10,7 +10,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from paddleship.pages import units
+from paddleship.reports import units
 
 _MOST_PICTURE_BYTES = 1_200_000  # of a page, so that it stays below 2 MB with what else it has
 

@@ -7,16 +7,16 @@ rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paddleship.config.sections.sweep import Sweep
 from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, values
 from paddleship.sweep.variant import Figures
 
-OBJECTIVES = ("score", "latency", "size")
 _SIZE_EFFECT = 0.01
 
 
@@ -64,7 +64,7 @@ def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
         return Choice(None, str(check), front, refused, check)
     among = {number: allowed[number] for number in _front(allowed)}
     order = [settings.choose, *(objective for objective in OBJECTIVES if objective != settings.choose)]
-    best, reason = _decide(among, order)
+    best, reason = _decide(among, order) if len(among) > 1 else _unbeaten(next(iter(among)), allowed, order)
     return Choice(best, reason, front, refused, check)
 
 
@@ -74,6 +74,15 @@ def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
     return front or tuple(variants)
 
 
+def _unbeaten(best: int, allowed: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
+    """The only variant that no other one beats, and in what it is better than every other one."""
+    if len(allowed) == 1:
+        return best, "the only variant that can be chosen"
+    others = [figures for number, figures in allowed.items() if number != best]
+    better = [one for one in order if all(compare(one, allowed[best], other) == Difference.BETTER for other in others)]
+    return best, "; ".join(_best_in(one, best, allowed) for one in better) or "the only variant that no other one beats"
+
+
 def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
     left, reasons = dict(among), []
@@ -81,22 +90,23 @@ def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, st
         best = min(left, key=lambda number: cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
         if len(near) < len(left):
-            reasons.append(f"best in {objective}" if len(near) == 1 else f"in {objective}, {_listed(near)} cannot be told apart")
+            reasons.append(_best_in(objective, best, left) if len(near) == 1 else _alike_in(objective, best, near))
         left = near
         if len(left) == 1:
-            return best, "; ".join(reasons) or "the only variant that no other one beats"
+            return best, "; ".join(reasons)
     best = min(left, key=lambda number: [cost(objective)(left[number]) for objective in order])
-    return best, "; ".join([*reasons, f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"])
+    among_equals = f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"
+    return best, "; ".join([*reasons, among_equals])
 
 
-def cost(objective: str) -> Callable[[Figures], float]:
-    """Lower is better."""
-    costs: dict[str, Callable[[Figures], float]] = {
-        "score": lambda figures: -figures.score.value if figures.score else 0.0,
-        "latency": lambda figures: figures.p50_ms.value,
-        "size": lambda figures: figures.size_bytes,
-    }
-    return costs[objective]
+def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
+    own, theirs, number = against_next(objective, left[best], {other: figures for other, figures in left.items() if other != best})
+    return f"best in {objective}: {own} against {theirs} of variant {number}"
+
+
+def _alike_in(objective: str, best: int, near: Mapping[int, Figures]) -> str:
+    worst = max(near, key=lambda number: cost(objective)(near[number]))
+    return f"in {objective}, {_listed(near)} cannot be told apart ({' to '.join(values(objective, near[best], near[worst]))})"
 
 
 def _refusal(figures: Figures, settings: Sweep) -> str:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paddleship.pages import units
+from paddleship.reports import units
 from paddleship.pages.first_screen import of_run
 from tests.paddleship.pages.made import reports
 

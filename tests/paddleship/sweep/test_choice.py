@@ -53,14 +53,23 @@ def test_the_choice_is_by_the_objective(objective, best):
     variants = {1: figures(0.9, 1.0, 100), 2: figures(0.95, 2.0, 100), 3: figures(0.9, 2.0, 50)}
     found = chosen(variants, choose=objective)
     assert found.best == best
-    assert found.reason == f"best in {objective}"
+    assert found.reason.startswith(f"best in {objective}: ")
     assert found.check.passed
 
 
 def test_what_cannot_be_told_apart_is_decided_by_the_next_objective():
     found = chosen({1: figures(0.905, 2.0, 90), 2: figures(0.9, 1.0, 100), 3: figures(0.7, 0.5, 80)})
     assert found.best == 2
-    assert found.reason == "in score, 1, 2 cannot be told apart; best in latency"
+    score, latency = found.reason.replace("\xa0", " ").split("; ")
+    assert score == "in score, 1, 2 cannot be told apart (0.9050 to 0.9000)"
+    assert latency == "best in latency: 1.00 ms against 2.00 ms of variant 1"
+
+
+def test_the_reason_has_the_digits_that_show_it():
+    found = chosen({1: figures(0.9, size=205_990_000), 2: figures(0.9, size=203_010_000)}, choose="size")
+    assert found.reason == "best in size: 203 MB against 206 MB of variant 1"
+    close = {number: figures(0.5).model_copy(update={"score": Interval(*[score] * 3)}) for number, score in ((1, 0.99998), (2, 0.99999))}
+    assert chosen(close).reason == "best in score: 0.99999 against 0.99998 of variant 1"
 
 
 def test_variants_that_are_the_same_in_everything_are_decided_by_their_value():
