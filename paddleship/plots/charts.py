@@ -187,23 +187,23 @@ def _colors() -> Any:
     return ListedColormap(["#f3f5f7", GREEN, RED])
 
 
-def new(title: str, *, height: float = 3.6) -> tuple[Any, Any]:
-    """A figure with one pair of axes, as all charts have them."""
+def new(title: str, *, height: float = 3.6, width: float = 7.2) -> tuple[Any, Any]:
+    """A figure with one pair of axes, as all charts have them; sizes in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.set_title(title, loc="left", fontsize=11, fontweight="bold", fontfamily=fonts.for_names([title])[0])
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
 
 
-def save(figure: Any, reports: Path, name: str) -> str:
+def save(figure: Any, reports: Path, name: str, *, dpi: int = 130) -> str:
     """Write the figure below the reports, with the same bytes for the same content. Returns its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with without_glyph_warnings():
-        figure.savefig(path, dpi=130, metadata={"Software": None})
+        figure.savefig(path, dpi=dpi, metadata={"Software": None})
     return name
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,18 +12,32 @@ from paddleship.plots.charts import BLUE, GREEN, GREY, new, plain_log_axis, save
 
 _ROOM = 0.2  # of the axes' length, beside the outermost points
 _LISTED = 12  # variants whose values are written beside the chart
-_SMALLEST, _LARGEST = 60, 500  # areas in points
+_SMALLEST, _LARGEST = 120, 700  # areas in points
+_SLIDE = {"width": 9.6, "height": 5.4}  # inches
+_SLIDE_DPI = 200  # so that it has 1920 by 1080 pixels
+_LINE = 110  # characters of the reason below the title
 
 
 def pareto(
-    rows: Mapping[int, Mapping[str, Any]], best: int | None, front: Sequence[int], reports: Path, name: str, *, score: str, size: str
+    rows: Mapping[int, Mapping[str, Any]],
+    best: int | None,
+    front: Sequence[int],
+    reports: Path,
+    name: str,
+    *,
+    reason: str,
+    score: str,
+    size: str,
 ) -> str:
-    """One point for each variant, with its number. Green: chosen; blue: no other variant beats it; grey: another one does.
+    """One point for each variant, with its number, as large as a slide. Green: chosen; blue: no other beats it; grey: another one does.
 
     A row has `label`, `p50_ms`, `score` and `size_bytes`, and the ends of the intervals: `p50_low`, `p50_high`, `score_low`, `score_high`.
     """
     title = f"Variant {best} is chosen: {rows[best]['label']}" if best is not None else "No variant is within the limits"
-    figure, axes = new(title, height=4.6)
+    figure, axes = new("", **_SLIDE)
+    families, _ = fonts.for_names([title, reason])
+    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", fontfamily=families)
+    axes.set_title(textwrap.fill(reason, _LINE), loc="left", fontsize=9, fontfamily=families)
     largest = max(row["size_bytes"] for row in rows.values())
     colors = {number: GREEN if number == best else BLUE if number in front else GREY for number in rows}
     for number, row in rows.items():
@@ -39,8 +54,8 @@ def pareto(
     plain_log_axis(axes)
     axes.margins(x=_ROOM, y=_ROOM)
     axes.set_xlabel(f"p50 in ms, with its interval (left is better); area: size of {size}")
-    axes.set_ylabel(f"{score} on the test rows (up is better)")
-    return save(figure, reports, name)
+    axes.set_ylabel(f"{score}, with its interval (up is better)")
+    return save(figure, reports, name, dpi=_SLIDE_DPI)
 
 
 def _list(axes: Any, rows: Mapping[int, Mapping[str, Any]], colors: Mapping[int, str], shown: Sequence[int]) -> None:

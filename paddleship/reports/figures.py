@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _DIGITS, _MOST = 4, 17  # significant ones; 17 tell any two numbers of float64 apart
 
 
@@ -30,6 +32,15 @@ def distinct(one: float, other: float, digits: int = _DIGITS) -> tuple[str, str]
     for more in range(digits, _MOST + 1):
         texts = number(one, more), number(other, more)
         if one == other or texts[0] != texts[1]:
+            break
+    return texts
+
+
+def column(values: Sequence[float], digits: int = _DIGITS) -> list[str]:
+    """Figures of one column: all with so many significant digits that different ones differ, as far as a reader can use them."""
+    for more in range(digits, digits + 4):
+        texts = [number(value, more) for value in values]
+        if len({*texts}) == len({*values}):
             break
     return texts
 

@@ -89,7 +89,7 @@ def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, st
     for objective in order:
         best = min(left, key=lambda number: cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
-        if len(near) < len(left):
+        if len(near) < len(left) or objective == order[0]:
             reasons.append(_best_in(objective, best, left) if len(near) == 1 else _alike_in(objective, best, near))
         left = near
         if len(left) == 1:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paddleship.plots import variants as chart
-from paddleship.reports.figures import share
+from paddleship.reports import units
+from paddleship.reports.figures import column, share
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
 from paddleship.shipped.computing.files import write_text
 from paddleship.sweep.choice import Choice
 from paddleship.sweep.variant import DONE, Figures, Variant
 
-COLUMNS = ("", "variant", "params", "outcome", "score", "p50 ms", "speedup over its eager", "size MB", "winner")
+COLUMNS = ("", "variant", "params", "outcome", "score", "time of a request", "speedup over its eager", "size MB", "winner")
 PICTURE = "sweep/pareto.png"
 _PAGE = "sweep.md"
 _BEST, _FRONT = "★", "·"
@@ -53,14 +54,16 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
         return choice.reason
     tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
     parts = [f"{figures.score_name} {share(figures.score.value)}{tested}"] if figures.score else []
-    parts += [f"p50 {figures.p50_ms.value:.3g} ms", f"{figures.size_bytes / 1e6:.3g} MB"]
+    parts += [f"{units.duration(figures.p50_ms.value)} for a request", units.megabytes(figures.size_bytes)]
     return f"variant {best.number} ({best.label}): {', '.join(parts)}; {choice.reason}"
 
 
 def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:
     """One row of COLUMNS for each variant: the chosen one, those that no other one beats, the rest, and those that failed."""
     order = sorted(variants, key=lambda one: (one.number != choice.best, one.number not in choice.front, one.figures is None, one.number))
-    return [_cells(variant, choice) for variant in order]
+    sized = {one.number: one.figures.size_bytes / 1e6 for one in variants if one.figures}
+    sizes = dict(zip(sized, column([*sized.values()], 3), strict=True))
+    return [_cells(variant, choice, sizes.get(variant.number, "")) for variant in order]
 
 
 def notes(variants: Sequence[Variant]) -> list[str]:
@@ -92,7 +95,7 @@ def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _cells(variant: Variant, choice: Choice) -> tuple[str, ...]:
+def _cells(variant: Variant, choice: Choice, size: str) -> tuple[str, ...]:
     mark = _BEST if variant.number == choice.best else _FRONT if variant.number in choice.front else ""
     figures, ended = variant.figures, variant.ended
     if figures is None:
@@ -100,14 +103,14 @@ def _cells(variant: Variant, choice: Choice) -> tuple[str, ...]:
         return (mark, str(variant.number), variant.label, outcome, "–", "–", "–", "–", "–")
     score = "–"
     if figures.score:
-        score = _interval(figures.score, 4) if figures.score_has_interval else share(figures.score.value)
+        score = _interval(figures.score, share) if figures.score_has_interval else share(figures.score.value)
     outcome = choice.refused.get(variant.number, DONE if figures.valid else f"{DONE}, machine not free")
-    size = f"{figures.size_bytes / 1e6:.3g}"
-    return (mark, str(variant.number), variant.label, outcome, score, _interval(figures.p50_ms, 3), _times(figures), size, figures.winner)
+    p50 = _interval(figures.p50_ms, units.duration)
+    return (mark, str(variant.number), variant.label, outcome, score, p50, _times(figures), size, figures.winner)
 
 
-def _interval(bounds: tuple[float, float, float], digits: int) -> str:
-    value, low, high = (f"{number:#.{digits}g}" for number in bounds)
+def _interval(bounds: tuple[float, float, float], text: Callable[[float], str]) -> str:
+    value, low, high = map(text, bounds)
     return f"{value} ({low} to {high})"
 
 
@@ -131,4 +134,6 @@ def _draw(variants: Mapping[int, Variant], done: Mapping[int, Figures], choice: 
             }
     one = next(iter(done.values()))
     best = choice.best if choice.best in rows else None
-    return chart.pareto(rows, best, choice.front, folder, PICTURE, score=one.score_name, size=one.size_of)
+    return chart.pareto(
+        rows, best, choice.front, folder, PICTURE, reason=choice.reason, score=one.score_name.replace("_", " "), size=one.size_of
+    )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from paddleship.reports import units
 from paddleship.pages.first_screen import of_run
+from paddleship.reports import units
 from tests.paddleship.pages.made import reports
 
 

@@ -46,3 +46,9 @@ def test_a_score_is_never_rounded_to_0_or_1(value, text):
 def test_scores_that_differ_do_not_look_the_same():
     assert figures.shares(0.85, 0.95) == ("0.8500", "0.9500")
     assert figures.shares(0.83961, 0.83964) == ("0.83961", "0.83964")
+
+
+def test_a_column_has_the_digits_that_tell_its_figures_apart():
+    assert figures.column([205.99, 203.01, 203.01], 3) == ["206", "203", "203"]
+    assert figures.column([205.99, 206.01], 3) == ["205.99", "206.01"]
+    assert figures.column([], 3) == []
