@@ -34,9 +34,11 @@ from paddleship.orchestration import (
 )
 from paddleship.orchestration.sweep_params import SweepParams
 from paddleship.orchestration.variants import Deployment, Processes, Runner
+from paddleship.pages import variants_page
 from paddleship.reports import figures
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
+from paddleship.shipped.computing.files import write_text
 from paddleship.sweep import choice, space, sweep_page
 from paddleship.sweep.choice import Choice
 from paddleship.sweep.journal import Journal
@@ -207,6 +209,9 @@ def _conclude(shared: variants.Sweep, all_variants: list[Variant], tracker: Trac
     report.started_at, report.host = flow_run.scheduled_start_time, host.fingerprint()
     report.write(shared.folder / _REPORT)
     tracker.log_report(report, shared.folder / _REPORT, cached=False)
+    page = shared.folder / _REPORT / variants_page.NAME
+    write_text(page, variants_page.of(shared.name, all_variants, chosen))
+    tracker.log_page(page)
     view = tracker.share_sweep(shared.name, title=f"Chosen: {best.label}" if best else "No variant can be chosen")
     _publish(report, shared.folder / _REPORT, links={"Which variant is better": view, "This sweep in MLflow": tracker.url})
     tracker.finish(failure)
@@ -255,7 +260,7 @@ def _show(
     terminal.show(_table(all_variants, chosen))
     print(flush=True)
     folder = (shared.folder / _REPORT).relative_to(shared.checkout)
-    summary.say(report.headline, *sweep_page.notes(all_variants), "", f"page     {folder / str(report.facts['page'])}")
+    summary.say(report.headline, *sweep_page.notes(all_variants), "", f"page     {folder / variants_page.NAME}")
     summary.say(*(f"picture  {folder / name}" for name in report.pictures), *(f"{name} {url}" for name, url in links.items() if url))
     best = next((one for one in all_variants if one.number == chosen.best), None)
     if best is not None and shared.values.sweep.until != "accept":

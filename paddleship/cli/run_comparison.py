@@ -27,6 +27,7 @@ from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
+from paddleship.sweep.objectives import OBJECTIVES, values
 from paddleship.sweep.variant import Figures
 from paddleship.tracking import client
 from paddleship.tracking.runs import Run
@@ -81,7 +82,7 @@ def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[R
     if measured[0] is None or measured[1] is None:
         without = " and ".join(run.name for run, figures in zip((one, other), measured, strict=True) if figures is None)
         return [*lines, f"cannot tell which is better: {without} measured no winner"]
-    for objective in choice.OBJECTIVES:
+    for objective in OBJECTIVES:
         lines.append(_judged(objective, one, other, measured[0], measured[1]))
     return [*lines, "nothing else was judged"]
 
@@ -121,7 +122,8 @@ def _labels(runs: Sequence[Run]) -> list[str]:
 def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
     if trouble := _incomparable(objective, one, other, first, second):
         return f"{objective}: cannot tell, {trouble}"
-    what, before, after = _figures(objective, first, second)
+    before, after = values(objective, first, second)
+    what = {"score": first.score_name, "latency": "p50", "size": str(first.size_of)}[objective]
     difference = choice.compare(objective, first, second)
     if difference == Difference.CANNOT_TELL:
         return f"{objective}: cannot tell, {what} {before} and {after} are {'equal' if before == after else 'too close'}"
@@ -141,15 +143,3 @@ def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: 
     if first.score_name != second.score_name:
         return f"one has {first.score_name}, the other {second.score_name}"
     return "" if first.data_sha256 == second.data_sha256 else "the scores are on other rows"
-
-
-def _figures(objective: str, first: Figures, second: Figures) -> tuple[str, str, str]:
-    """What the figures of an objective are, and both as text."""
-    if objective == "size":
-        one, other = distinct(first.size_bytes / 1e6, second.size_bytes / 1e6)
-        return str(first.size_of), f"{one} MB", f"{other} MB"
-    if objective == "latency":
-        one, other = distinct(first.p50_ms.value, second.p50_ms.value)
-        return "p50", f"{one} ms", f"{other} ms"
-    scores = [score.value if score else 0.0 for score in (first.score, second.score)]
-    return first.score_name, *distinct(scores[0], scores[1])

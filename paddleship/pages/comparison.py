@@ -35,15 +35,21 @@ class Compared:
 
 def answer(runs: Sequence[Compared]) -> str:
     """Which run is better and in what, or that it cannot be told and what would tell."""
-    usable = {run.name: run.figures for run in runs if run.figures and run.screen.usable}
+    usable = _usable(runs)
     left_out = [run.name for run in runs if run.name not in usable]
     note = f" {_listed(left_out)} cannot be chosen." if left_out else ""
     if not usable:
         return "None of these runs can be chosen: each failed, or measured no candidate."
     if len(usable) == 1:
         return f"{next(iter(usable))} is the only one that can be chosen.{note}"
-    best = [name for name, one in usable.items() if all(name == other or choice.beats(one, figures) for other, figures in usable.items())]
-    return (_better(best[0], usable) if best else _undecided(usable)) + note
+    winner = best(runs)
+    return (_better(winner, usable) if winner else _undecided(usable)) + note
+
+
+def best(runs: Sequence[Compared]) -> str | None:
+    """The run that beats each other one that can be chosen; None if there is none."""
+    usable = _usable(runs)
+    return next((name for name, one in usable.items() if all(name == other or choice.beats(one, usable[other]) for other in usable)), None)
 
 
 def differing(runs: Sequence[Compared]) -> dict[str, list[str]]:
@@ -67,6 +73,11 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
     if len({run.figures.data_sha256 for run in runs if run.figures}) > 1:
         lines.append("the runs do not have the same rows, so scores are compared only where they do")
     return lines
+
+
+def _usable(runs: Sequence[Compared]) -> dict[str, Figures]:
+    """What those runs measured that can be chosen, by name."""
+    return {run.name: run.figures for run in runs if run.figures and run.screen.usable}
 
 
 def _better(best: str, usable: Mapping[str, Figures]) -> str:

@@ -9,27 +9,38 @@ from paddleship.pages import charts, comparison, html
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
 
+_MOST_NAMED = 4  # runs with their names in the chart; more have their numbers
+
 
 def of(runs: Sequence[Compared]) -> str:
+    name = "Comparison of " + " and ".join(run.name for run in runs) if len(runs) < 4 else f"Comparison of {len(runs)} runs"
+    return render(runs, name=name, answer=comparison.answer(runs), best=comparison.best(runs))
+
+
+def render(runs: Sequence[Compared], *, name: str, answer: str, best: str | None) -> str:
+    """The page with this title and answer; `best` is the run that is green."""
     return html.render(
         "comparison.html.j2",
-        name="Comparison of " + " and ".join(run.name for run in runs) if len(runs) < 4 else f"Comparison of {len(runs)} runs",
-        answer=comparison.answer(runs),
+        name=name,
+        answer=answer,
+        best=best,
         doubts=comparison.doubts(runs),
         runs=runs,
+        numbered=len(runs) > _MOST_NAMED,
         differing=comparison.differing(runs),
-        chart=_chart(runs),
+        chart=_chart(runs, best),
     )
 
 
-def _chart(runs: Sequence[Compared]) -> Any:
+def _chart(runs: Sequence[Compared], best: str | None) -> Any:
     """Score against latency of the runs; None if fewer than two have both."""
+    names = [run.name for run in runs] if len(runs) <= _MOST_NAMED else [str(number + 1) for number in range(len(runs))]
     points = [
-        Point(run.name, run.figures.p50_ms, run.figures.score, run.screen.usable, run.figures.valid)
-        for run in runs
+        Point(name, run.figures.p50_ms, run.figures.score, run.name == best, run.figures.valid)
+        for name, run in zip(names, runs, strict=True)
         if run.figures and run.figures.score
     ]
     if len(points) < 2:
         return None
-    name = next(run.figures.score_name for run in runs if run.figures)
-    return html.svg(charts.score_against_latency(points, title="Score and latency of each run's winner", score=name.replace("_", " ")))
+    score = next(run.figures.score_name for run in runs if run.figures)
+    return html.svg(charts.score_against_latency(points, title="Score and latency of each run's winner", score=score.replace("_", " ")))

@@ -82,8 +82,8 @@ def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_b
     one, other = run("wide"), run("narrow")
     said = run_comparison.conclusion(one, other, (measured(size=120_000_000), measured(p50_ms=0.5, accuracy=0.801)))
     assert said == [
-        "score: cannot tell, validation_accuracy 0.8 and 0.801 are too close",
-        "latency: narrow is better, p50 0.5 ms against 1 ms",
+        "score: cannot tell, validation_accuracy 0.8000 and 0.8010 are too close",
+        "latency: narrow is better, p50 500\xa0µs against 1.00\xa0ms",
         "size: narrow is better, the winner's files 100 MB against 120 MB",
         "nothing else was judged",
     ]

@@ -7,11 +7,14 @@ from html.parser import HTMLParser
 
 import pytest
 
-from paddleship.pages import charts, comparison_page, run_page
+from paddleship.config.sections.sweep import Sweep
+from paddleship.pages import charts, comparison_page, run_page, variants_page
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
 from paddleship.statistics.estimates import Interval
+from paddleship.sweep import choice
 from tests.paddleship.pages.made import reports
+from tests.paddleship.sweep.helpers import done, failed
 
 EVIL = "<script>alert(1)</script>好的&$x_1$\"'"
 
@@ -97,3 +100,15 @@ def test_a_browser_without_a_network_shows_the_answer(tmp_path):
     alone = [*command, "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", page.as_uri()]
     done = subprocess.run(alone, capture_output=True, encoding="utf-8", timeout=120, check=True)
     assert "as fast as eager" in parts(done.stdout).text
+
+
+def test_the_page_of_a_sweep_begins_with_the_chosen_variant_and_marks_it():
+    variants = [done(1), done(2, p50=0.5), failed(3), done(4, p50=2.0, valid=False), done(5, p50=3.0)]
+    chosen = choice.choose({one.number: one.figures for one in variants if one.figures}, Sweep())
+    page = variants_page.of("m-1", variants, chosen)
+    text = parts(page).text.replace("\xa0", " ")
+    assert text.index("Variant 2 (epochs=2): validation_accuracy 0.9000") < text.index("variant 3 (epochs=3): GateFailed")
+    assert re.findall(r'class="chosen"><td>(\d)', page) == ["2"]
+    assert "train.epochs" in text
+    none = choice.choose({}, Sweep(max_p50_ms=0.1))
+    assert "within_limits" in parts(variants_page.of("m-1", [failed(1)], none)).text
