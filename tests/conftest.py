@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from paddleship.config import loading
+from paddleship.config.sections.promote import Target
 from paddleship.image import python_version
 from paddleship.servers import background
 from paddleship.servers.local_state import Local
@@ -304,6 +305,14 @@ def engine():
     client = image.connect()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def proxy_image(engine):
+    """The name of the proxy's image, which the engine has."""
+    name = Target.model_fields["proxy_image"].default
+    subprocess.run([REPOSITORY / "infra/proxy_image.sh", name], check=True)
+    return name
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ QUICK = {
 
 
 @pytest.fixture(scope="module")
-def tutorial(request, tmp_path_factory, checkout_of, with_tables, warm_commands, engine, free_port):
+def tutorial(request, tmp_path_factory, checkout_of, with_tables, warm_commands, engine, proxy_image, free_port):
     """A home folder with a checkout and its virtual environment, and names and ports of its own; and what is laid over the params."""
     home = tmp_path_factory.mktemp("home")
     checkout = with_tables(checkout_of("tutorial").rename(home / "paddleship"))

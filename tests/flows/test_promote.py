@@ -21,7 +21,6 @@ from paddleship.drift import samples
 from paddleship.promotion.ledger import Ledger
 from paddleship.rollout.docker_target import DockerTarget
 from paddleship.rollout.rollout_steps import STEPS, crown, note, start, switch
-from tests.flows import promotion
 from tests.flows.helpers import prefect_api, wait_for
 from tests.tasks.tracking.helpers import client
 
@@ -40,11 +39,10 @@ def team(versions, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def target(engine, free_port, tmp_path_factory):
+def target(engine, proxy_image, free_port, tmp_path_factory):
     """A target on a port of its own, which is gone afterwards; its servers sample their requests."""
     sample = tmp_path_factory.mktemp("sample")
     sample.chmod(0o777)  # the servers have a user of their own, and only root may give them a folder
-    subprocess.run([promotion.REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
     settings = {"kind": "docker", "name": f"test-{os.getpid()}-{free_port()}", "port": free_port(), "sample": str(sample)}
     yield settings
     DockerTarget(engine, Target(**settings), memory_bytes=1).remove()

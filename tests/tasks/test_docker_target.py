@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import subprocess
 import threading
 import urllib.error
 import urllib.request
@@ -58,9 +57,8 @@ pytestmark = pytest.mark.engine
 
 
 @pytest.fixture(scope="module")
-def images(engine, tmp_path_factory):
+def images(engine, proxy_image, tmp_path_factory):
     """The ids of images whose servers are called one, two, late and broken."""
-    subprocess.run([REPOSITORY / "infra/proxy_image.sh", Target.model_fields["proxy_image"].default], check=True)
     context = tmp_path_factory.mktemp("context")
     for name in ("health.py", "transports/__init__.py", "transports/http/__init__.py", "transports/http/health.py"):
         copy = context / "paddleship/shipped/serving" / name
