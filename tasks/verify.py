@@ -20,7 +20,7 @@ from paddleship.diagnosis.explaining import Diagnosis
 from paddleship.diagnosis.verify_report import Verified, row
 from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
-from paddleship.proof import answering, invariance, proving, rescoring, training_parity
+from paddleship.proof import answering, invariance, proving, rescoring, row_examples, training_parity
 from paddleship.proof.answer_flips import Answer
 from paddleship.proof.cases import id_cases, inputs, limits, regression_cases
 from paddleship.proof.cases.searching import Search
@@ -108,7 +108,18 @@ def verify(params: Params) -> Report:
     regression_cases.write(Path(params.paths.regression), known, worst)
     report = verified.report(params)
     report.facts |= {"influences": hidden.facts, "rescored": [asdict(one) for one in rescored]}
+    report.facts["examples"] = _examples(proved, rows, params.data.class_names)
     return report
+
+
+def _examples(proved: Proof, rows: Rows, classes: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """For each candidate that answered: rows whose decision changed, and the row with the largest error."""
+    found = {}
+    for name, answers_of_rows in proved.answers.items():
+        if answers_of_rows and proved.judgements[name].metrics:
+            changed = row_examples.changed_decisions(proved.evidence, answers_of_rows, rows, classes)
+            found[name] = {"changed": changed, "worst": row_examples.worst(proved.evidence, answers_of_rows, rows)}
+    return found
 
 
 def _row_facts(params: Params, proved: Proof, examples: Sequence[Example]) -> proofs.RowFacts:

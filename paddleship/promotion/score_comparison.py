@@ -11,6 +11,7 @@ import numpy as np
 from paddleship.acceptance.transport import Outputs
 from paddleship.config.sections.promote import Promote
 from paddleship.data.dataset import Rows
+from paddleship.data.row_text import of_row, of_value
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.numerics import differences
@@ -21,7 +22,6 @@ from paddleship.statistics.estimates import Interval
 
 _LABEL = "label"
 _EXAMPLES = 5
-_SHOWN = 120  # characters of a value
 
 Array = np.ndarray[Any, Any]
 
@@ -219,16 +219,6 @@ def _changed(
     return examples
 
 
-def _example(rows: Rows, place: int, label: Array | None, champion: Array, challenger: Array) -> dict[str, Any]:
-    row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    return {"row": row, "label": "none" if label is None else _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, bytes):
-        return f"{len(value):,} bytes"
-    array = np.asarray(value)
-    if array.dtype.kind == "f":
-        array = np.array([float(f"{number:.5g}") for number in array.ravel()]).reshape(array.shape)
-    text = str(array.item() if array.size == 1 else value if isinstance(value, str) else array.tolist())
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
+def _example(rows: Rows, index: int, label: Array | None, champion: Array, challenger: Array) -> dict[str, Any]:
+    values = {"label": "none" if label is None else of_value(label), "champion": of_value(champion), "challenger": of_value(challenger)}
+    return {"row": of_row(rows, index), **values}
