@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from paddleship.plots import charts
 from paddleship.statistics.estimates import Interval
 
 _LEAST_RANGE = 0.02  # of the score axis, as a share of the score
+_SHADES = (charts.GREY, charts.BLUE, "#5b6875", "#c98a1b", "#8a5fb0")
+_MARKERS = "osD^vPX"
 _SIZED = re.compile(r'<svg([^>]*?) width="[^"]*pt" height="[^"]*pt"')
 
 
@@ -52,6 +54,20 @@ def score_against_latency(points: Sequence[Point], *, title: str, score: str) ->
         + ("" if all(one.valid for one in points) else "; hollow: not valid")
     )
     axes.set_ylabel(score)
+    return _svg(figure)
+
+
+def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, chosen: str, title: str, x: str, y: str) -> str:
+    """A line for each name, the chosen one in green, the others told apart by marker and shade; both axes logarithmic."""
+    figure, axes = charts.new(title, height=3.2)
+    for index, (name, points) in enumerate(sorted(series.items(), key=lambda item: item[0] != chosen)):
+        color = charts.GREEN if name == chosen else _SHADES[index % len(_SHADES)]
+        axes.plot(*zip(*points, strict=True), marker=_MARKERS[index % len(_MARKERS)], color=color, label=name, markersize=5, linewidth=1.5)
+    charts.plain_log_axis(axes)
+    charts.plain_log_axis(axes, "y")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    axes.figure.legend(loc="outside right upper", frameon=False, fontsize=8)
     return _svg(figure)
 
 

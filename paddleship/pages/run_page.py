@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from paddleship.pages import charts, html
 from paddleship.pages.charts import Point
@@ -31,6 +31,24 @@ _COLUMNS = (
 )
 
 
+class _Curve(NamedTuple):
+    """A chart of the benchmark's curves: the key in the report, what it runs along and has as value, and its texts."""
+
+    key: str
+    along: str
+    value: str
+    title: str
+    x: str
+    y: str
+
+
+_CURVES = (
+    _Curve("batch_size", "batch_size", "throughput_per_s", "Larger batches", "rows in a request", "rows per second (up is better)"),
+    _Curve("length", "length", "p50_ms", "Longer inputs", "length", "median time of a request in ms (down is better)"),
+    _Curve("concurrency", "processes", "throughput_per_s", "More processes", "processes", "rows per second (up is better)"),
+)
+
+
 def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[str, Any], failure: str | None = None) -> str:
     """The page of a run; its pictures are in `folder`. `failure` is the error that ended it."""
     ordered = in_order(reports)
@@ -42,10 +60,13 @@ def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[st
         screen=of_run(ordered, failure=failure),
         chart=_chart(ordered, rows),
         rows={name: {**dict.fromkeys(_COLUMNS), **row} for name, row in sorted(rows.items(), key=_rank)},
+        examples=_examples(ordered),
+        curves=_curves(ordered),
         reports=ordered,
         pictures=pictures,
         left_out=left_out,
         identities={key: report.facts[key] for report in ordered for key in _IDENTITIES if key in report.facts},
+        versions=next((report.facts["versions"] for report in ordered if "versions" in report.facts), {}),
         hosts={report.stage: report.host for report in ordered if report.host},
         params=params,
     )
@@ -54,6 +75,26 @@ def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[st
 def _rank(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:
     """The winner first, then by latency, and those without one last."""
     return not item[1].get("winner"), float(item[1].get("p50_ms") or "inf")
+
+
+def _examples(reports: Sequence[Report]) -> Mapping[str, Mapping[str, Any]]:
+    """For each candidate, the rows whose decision changed and the worst row, as `verify` reports them."""
+    return next((report.facts["examples"] for report in reports if "examples" in report.facts), {})
+
+
+def _curves(reports: Sequence[Report]) -> list[Any]:
+    """Charts of how the participants of the benchmark behave with larger batches, longer inputs and more processes."""
+    benchmark: Mapping[str, Any] = next((report.facts for report in reports if "curves" in report.facts), {})
+    drawn = []
+    for curve in _CURVES:
+        lines = {name: _points(rows.get(curve.key, ()), curve) for name, rows in benchmark.get("curves", {}).items()}
+        if shown := {name: points for name, points in lines.items() if len(points) > 1}:
+            drawn.append(html.svg(charts.lines(shown, chosen=benchmark.get("winner", ""), title=curve.title, x=curve.x, y=curve.y)))
+    return drawn
+
+
+def _points(rows: Sequence[Mapping[str, Any]], curve: _Curve) -> list[tuple[float, float]]:
+    return [(row[curve.along], row[curve.value]) for row in rows if row[curve.value]]
 
 
 def _chart(reports: Sequence[Report], rows: Mapping[str, Mapping[str, Any]]) -> Any:

@@ -171,14 +171,15 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     return save(figure, reports, name)
 
 
-def plain_log_axis(axes: Any) -> None:
-    """A logarithmic x axis with plain numbers."""
+def plain_log_axis(axes: Any, name: str = "x") -> None:
+    """A logarithmic axis, x or y, with plain numbers."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axis = getattr(axes, f"{name}axis")
+    axes.set(**{f"{name}scale": "log"})
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _colors() -> Any:

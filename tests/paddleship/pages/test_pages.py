@@ -68,6 +68,21 @@ def test_a_page_has_room_for_forty_candidates_and_says_which_pictures_it_leaves_
     assert "Left out of this page: large.png, missing.png" in read.text
 
 
+def test_flipped_rows_the_worst_rows_and_curves_have_a_part_each(tmp_path):
+    made = reports()
+    changed = [{"row": {"text": EVIL}, "label": "good", "eager": "bad", "candidate": "fine"}]
+    worst = {"row": {"text": "worst of all"}, "error": 1.26, "output": "logits", "case": "batch of 22"}
+    made[2].facts["examples"] = {"onnxruntime": {"changed": changed, "worst": worst}, "paddle": {"changed": [], "worst": None}}
+    sizes = [{"batch_size": size, "throughput_per_s": 1000 * size, "p50_ms": 1} for size in (1, 8)]
+    made[3].facts |= {"curves": {"onnxruntime": {"batch_size": sizes}, "eager": {"batch_size": sizes[:1]}}, "versions": {"numpy": "2.3"}}
+    text = parts(run_page.of("x", made, tmp_path, params={})).text
+    assert all(part in text for part in ("Decisions of onnxruntime that are not eager's", EVIL, "fine", "worst of all", "batch of 22"))
+    assert "Decisions of paddle" not in text
+    assert "Larger batches" in text
+    assert "Longer inputs" not in text.replace("Larger batches, longer inputs, more processes", "")
+    assert "numpy 2.3" in text
+
+
 def test_a_run_that_failed_early_has_a_page_too(tmp_path):
     assert (
         "Failed: train: the loss is NaN"
