@@ -60,20 +60,20 @@ def show(name: str) -> int:
 
 
 @runs.command()
-@click.argument("names", metavar=f"{_RUN}...", nargs=-1)
+@click.argument("names", metavar=f"{_RUN}|MODEL/VERSION|MODEL@ALIAS...", nargs=-1)
 @click.option("--all", "everything", is_flag=True, help="also the rows that are equal, of two runs")
 @click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="write a page that compares the runs")
 def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
     """Show which of several runs is better, and the differences between two of them."""
     _, local = open_checkout()
     from paddleship.cli import run_comparison
-    from paddleship.tracking.runs import find, named, reports
+    from paddleship.tracking.runs import find, named, of_version, reports
 
     if len(names) < 2:
         raise BadInput(f"compare needs two runs or more (got {len(names)}): `paddleship runs list` prints their names")
     uri = local.tracking_uri()
     all_runs = find(uri)
-    chosen = [named(all_runs, name) for name in names]
+    chosen = [of_version(uri, name) or named(all_runs, name) for name in names]
     measured = [reports(uri, run) for run in chosen]
     print(*run_comparison.answer(chosen, measured), "", sep="\n")
     if len(chosen) == 2:

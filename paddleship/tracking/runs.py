@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from paddleship.tracking.champion import Registry
 from paddleship.tracking.client import connect, reached
 
 _OURS = "tags.prefect_flow_run != ''"  # pipeline runs; candidate runs are their children
+_VERSION = re.compile(r"(?P<model>[^@/]+)(?:@(?P<alias>[\w-]+)|/(?P<number>\d+))")  # as MLflow writes them
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,16 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
     registry = Registry(uri, model, artifact_root=None)
     shipped = registry.champion()
     return (shipped.version, _run(registry.run_of(shipped), model)) if shipped else None
+
+
+def of_version(uri: str, text: str) -> Run | None:
+    """The run that made a version, given as `MODEL/VERSION` or `MODEL@ALIAS`; None for other texts. Raises BadInput and Unavailable."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        return None
+    model = match["model"]
+    registry = Registry(uri, model, artifact_root=None)
+    return _run(registry.run_of(registry.version(match["alias"] or match["number"])), model)
 
 
 def reports(uri: str, run: Run) -> list[Report]:

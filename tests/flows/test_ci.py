@@ -196,6 +196,10 @@ def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     client.create_model_version(made.model, f"runs:/{made.run_id}/model", made.run_id, tags=tags)
     client.set_registered_model_alias(made.model, "champion", "1")
     assert runs.champion(uri, made.model) == ("1", made)
+    assert runs.of_version(uri, f"{made.model}@champion") == runs.of_version(uri, f"{made.model}/1") == made
+    assert runs.of_version(uri, made.name) is None
+    with pytest.raises(BadInput, match="has no version '2'"):
+        runs.of_version(uri, f"{made.model}/2")
     ended = Completed(state_details=StateDetails(flow_run_id=made.flow_run))
     ci_report.write(Local(toy), ended, {}, toy / "reports/ci.md", commit="0")
     assert "champion, version 1" in (toy / "reports/ci.md").read_text()
