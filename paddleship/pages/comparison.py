@@ -62,11 +62,9 @@ def differing(runs: Sequence[Compared]) -> dict[str, list[str]]:
 def doubts(runs: Sequence[Compared]) -> list[str]:
     """Why parts of the comparison cannot be trusted: runs that failed, or whose speed is not valid."""
     lines = []
-    for run in runs:
-        if run.figures and run.screen.usable and not run.figures.valid:
-            lines.append(f"{run.name}: {NOT_VALID}, so its latency is not compared")
-        if not run.screen.usable:
-            lines.append(f"{run.name}: {run.screen.trust}")
+    if invalid := [run.name for run in runs if run.figures and run.screen.usable and not run.figures.valid]:
+        lines.append(f"{_listed(invalid)}: {NOT_VALID}, so the latency is not compared")
+    lines += [f"{run.name}: {run.screen.trust}" for run in runs if not run.screen.usable]
     hosts = {run.figures.measured_on for run in runs if run.figures}
     if len(hosts) > 1:
         lines.append(f"the runs were measured on {len(hosts)} machines, so latencies are compared only within one")

@@ -85,18 +85,16 @@ def _unbeaten(best: int, allowed: Mapping[int, Figures], order: Sequence[str]) -
 
 def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
-    left, reasons = dict(among), []
+    left, reasons = dict(among), list[str]()
     for objective in order:
         best = min(left, key=lambda number: cost(objective)(left[number]))
         near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
-        if len(near) < len(left) or objective == order[0]:
-            reasons.append(_best_in(objective, best, left) if len(near) == 1 else _alike_in(objective, best, near))
+        if len(near) == 1:
+            return best, "; ".join([*reasons, _best_in(objective, best, left)])
+        reasons.append(_alike_in(objective, best, near))
         left = near
-        if len(left) == 1:
-            return best, "; ".join(reasons)
     best = min(left, key=lambda number: [cost(objective)(left[number]) for objective in order])
-    among_equals = f"best {order[0]} by value among {_listed(left)}, which cannot be told apart in anything"
-    return best, "; ".join([*reasons, among_equals])
+    return best, f"{'; '.join(reasons)}; {best} has the best {order[0]} by value"
 
 
 def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
@@ -106,7 +104,10 @@ def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
 
 def _alike_in(objective: str, best: int, near: Mapping[int, Figures]) -> str:
     worst = max(near, key=lambda number: cost(objective)(near[number]))
-    return f"in {objective}, {_listed(near)} cannot be told apart ({' to '.join(values(objective, near[best], near[worst]))})"
+    own, theirs = values(objective, near[best], near[worst])
+    if own == theirs:
+        return f"in {objective}, {_listed(near)} have the same ({own})"
+    return f"in {objective}, {_listed(near)} cannot be told apart ({own} to {theirs})"
 
 
 def _refusal(figures: Figures, settings: Sweep) -> str:

@@ -53,9 +53,9 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
     if figures is None:
         return choice.reason
     tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
-    parts = [f"{figures.score_name} {share(figures.score.value)}{tested}"] if figures.score else []
+    parts = [f"{figures.score_name.replace('_', ' ')} {share(figures.score.value)}{tested}"] if figures.score else []
     parts += [f"{units.duration(figures.p50_ms.value)} for a request", units.megabytes(figures.size_bytes)]
-    return f"variant {best.number} ({best.label}): {', '.join(parts)}; {choice.reason}"
+    return f"variant {best.number} ({best.label}) is chosen, with {', '.join(parts)}: {choice.reason}"
 
 
 def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:

@@ -121,7 +121,7 @@ def test_each_variant_is_a_run_of_its_own_and_a_failed_one_a_row_with_its_reason
     assert rows[1][:2] == ["epochs=1", "done"]
     assert rows[2][:2] == ["epochs=2", "GateFailed:"]
     assert "loss is 3 (limit 2): train longer" in done.stdout
-    assert "variant 1 (epochs=1): validation_accuracy 0.8200 (test 0.7000), p50 1 ms" in done.stdout
+    assert "variant 1 (epochs=1) is chosen, with validation accuracy 0.8200 (test 0.7000), 1.00\xa0ms for a request" in done.stdout
     assert "paddleship run --params .paddleship/sweeps/" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     assert (toy / "params.yaml").read_text() == git(toy, "show", "HEAD:params.yaml"), "the checkout is not changed"

@@ -34,7 +34,7 @@ def test_a_tie_is_not_decided_and_says_what_would_tell():
 def test_a_latency_that_is_not_valid_decides_nothing_and_is_a_doubt():
     runs = run("a", p50=0.02, valid=False), run("b", p50=0.2)
     assert answer(*runs).startswith("It cannot be told which is better")
-    assert comparison.doubts(runs) == ["a: the speed is not valid: the machine was not free, so its latency is not compared"]
+    assert comparison.doubts(runs) == ["a: the speed is not valid: the machine was not free, so the latency is not compared"]
     assert comparison.doubts([run("a"), run("b")]) == []
 
 

@@ -16,7 +16,9 @@ def test_the_chosen_variant_comes_first_and_a_failed_one_last_with_its_reason(tm
     assert [row[1] for row in rows] == ["3", "4", "2", "1"]
     assert [row[0] for row in rows] == ["| ★", "| ·", "| ", "| "]
     assert "GateFailed: accuracy is 0.5 (limit 0.8): train longer" in text
-    assert report.headline.startswith("variant 3 (epochs=3): validation_accuracy 0.9000 (test 0.8800), 1.00\xa0ms for a request")
+    assert report.headline.startswith(
+        "variant 3 (epochs=3) is chosen, with validation accuracy 0.9000 (test 0.8800), 1.00\xa0ms for a request"
+    )
     assert report.metrics["variants_done"] == 3
     assert report.metrics["best_variant"] == 3
     assert (tmp_path / report.pictures[0]).read_bytes().startswith(b"\x89PNG")
