@@ -26,6 +26,7 @@ _COLUMNS = (
     "noise_ratio",
     "flip_rate",
     "peak_memory_bytes",
+    "worst_case",
     "reason",
     "status",
 )

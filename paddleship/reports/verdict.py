@@ -30,11 +30,16 @@ class Check(BaseModel):
         passed = measured is not None and measured >= limit
         return cls(name=name, measured=_finite(measured), limit=limit, passed=passed, advice=advice)
 
-    def __str__(self) -> str:
+    @property
+    def texts(self) -> tuple[str, str]:
+        """What was measured and the limit, with the digits that show on which side of it the value is."""
         if isinstance(self.limit, str):
-            text = f"{self.name}: {self.measured} (wanted: {self.limit})"
-        else:
-            text = f"{self.name} is {_show(self.measured, self.limit)} (limit {_limit(self.limit)})"
+            return str(self.measured), self.limit
+        return _show(self.measured, self.limit), _limit(self.limit)
+
+    def __str__(self) -> str:
+        measured, limit = self.texts
+        text = f"{self.name}: {measured} (wanted: {limit})" if isinstance(self.limit, str) else f"{self.name} is {measured} (limit {limit})"
         return f"{text}: {self.advice}" if self.advice and not self.passed else text
 
 
