@@ -69,9 +69,9 @@ def _finite(value: float | None) -> float | str | None:
 
 def _show(value: float | int | str | None, limit: float | int | None) -> str:
     if not isinstance(value, float):
-        return str(value)
+        return f"{value:,}" if isinstance(value, int) else str(value)
     return figures.beside(value, value if limit is None else limit)
 
 
 def _limit(value: float | int | None) -> str:
-    return figures.limit(value) if isinstance(value, float) else str(value)
+    return figures.limit(value) if value is not None else "none"
