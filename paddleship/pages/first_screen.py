@@ -93,7 +93,7 @@ def _score(figures: Figures) -> str:
 
 
 def _size(figures: Figures) -> str:
-    return f"{figures.size_of.value.capitalize()} take{'s' * (figures.size_of is SizeOf.IMAGE)} {units.megabytes(figures.size_bytes)}"
+    return f"{figures.size_of.value.capitalize()} take{'s' * (figures.size_of is SizeOf.IMAGE)} {units.size(figures.size_bytes)}"
 
 
 def _unmeasured(ordered: list[Report]) -> str:

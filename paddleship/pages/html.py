@@ -57,7 +57,7 @@ def _environment() -> Environment:
     environment.filters |= {
         "with_code": with_code,
         "duration": units.duration,
-        "megabytes": units.megabytes,
+        "size": units.size,
         "three": units.three,
         "times": units.times,
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from paddleship.reports import units
-from paddleship.reports.figures import distinct, share, shares
+from paddleship.reports.figures import share, shares
 from paddleship.sweep.variant import Figures
 
 Name = TypeVar("Name", int, str)
@@ -33,8 +33,7 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
         return known[0], known[1]
     if objective == "latency":
         return units.durations(one.p50_ms.value, other.p50_ms.value)
-    own, theirs = distinct(one.size_bytes / 1e6, other.size_bytes / 1e6, 3)
-    return f"{own} MB", f"{theirs} MB"
+    return units.sizes(one.size_bytes, other.size_bytes)
 
 
 def against_next(objective: str, one: Figures, others: Mapping[Name, Figures]) -> tuple[str, str, Name]:

@@ -54,7 +54,7 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
         return choice.reason
     tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
     parts = [f"{figures.score_name.replace('_', ' ')} {share(figures.score.value)}{tested}"] if figures.score else []
-    parts += [f"{units.duration(figures.p50_ms.value)} for a request", units.megabytes(figures.size_bytes)]
+    parts += [f"{units.duration(figures.p50_ms.value)} for a request", units.size(figures.size_bytes)]
     return f"variant {best.number} ({best.label}) is chosen, with {', '.join(parts)}: {choice.reason}"
 
 

@@ -84,7 +84,7 @@ def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_b
     assert said == [
         "score: cannot tell, validation_accuracy 0.8000 and 0.8010 are too close",
         "latency: narrow is better, p50 500\xa0µs against 1.00\xa0ms",
-        "size: narrow is better, the winner's files 100 MB against 120 MB",
+        "size: narrow is better, the winner's files 100\xa0MB against 120\xa0MB",
         "nothing else was judged",
     ]
 

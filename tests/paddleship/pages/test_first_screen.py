@@ -40,7 +40,7 @@ def test_a_run_that_an_error_ended_gives_the_error():
 
 def test_an_early_end_is_named():
     assert of_run(reports(until="benchmark")).trust.startswith("All 4 gates up to benchmark passed")
-    assert "The winner's files take 0.00100 MB" in of_run(reports(until="benchmark")).answer.replace("\xa0", " ")
+    assert "The winner's files take 1.00 kB" in of_run(reports(until="benchmark")).answer.replace("\xa0", " ")
 
 
 def test_decisions_that_differ_are_a_share_and_a_gain_that_is_none_is_not_claimed():

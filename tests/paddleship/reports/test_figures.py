@@ -6,7 +6,10 @@ from paddleship.reports import figures
 from paddleship.reports.verdict import Check
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.99999, "0.99999"), (200.0, "200"), (15000.0, "15,000"), (1_200_000_000, "1,200,000,000"), (1e-05, "1e-05"), (0.8, "0.8")])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.99999, "0.99999"), (200.0, "200"), (15000.0, "15,000"), (1_200_000_000, "1,200,000,000"), (1e-05, "1e-05"), (0.8, "0.8")],
+)
 def test_a_limit_is_shown_as_it_was_set(value, text):
     assert figures.limit(value) == text
 

@@ -67,7 +67,7 @@ def test_what_cannot_be_told_apart_is_decided_by_the_next_objective():
 
 def test_the_reason_has_the_digits_that_show_it():
     found = chosen({1: figures(0.9, size=205_990_000), 2: figures(0.9, size=203_010_000)}, choose="size")
-    assert found.reason == "best in size: 203 MB against 206 MB of variant 1"
+    assert found.reason == "best in size: 203\xa0MB against 206\xa0MB of variant 1"
     close = {number: figures(0.5).model_copy(update={"score": Interval(*[score] * 3)}) for number, score in ((1, 0.99998), (2, 0.99999))}
     assert chosen(close).reason == "best in score: 0.99999 against 0.99998 of variant 1"
 
