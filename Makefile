@@ -89,6 +89,9 @@ image-bench: setup ## size, start and repackaging of the images of two candidate
 serve-overload-bench: setup ## what the server answers in time at twice the load that it can answer: [SHORT=1] [CANDIDATE=folder]
 	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve.overload
 
+serve-soak: setup ## minutes of mixed load on the accepted image's container, every answer compared with eager's: [SHORT=1] [PARAMS=file]
+	@SHORT=$(SHORT) PARAMS=$(PARAMS) $(BIN)/python -m benchmarks.serve.soak
+
 bench: setup ## ten models, eager against every candidate, and whether the choice was right: [SHORT=1] [NAMES='textcnn lstm'] [PEERS=1]
 	@SHORT=$(SHORT) PEERS="$(PEERS)" $(BIN)/python -m benchmarks.choice $(NAMES)
 
@@ -119,4 +122,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench serve-soak image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

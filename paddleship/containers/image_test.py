@@ -29,7 +29,7 @@ from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics import estimates
 
-_PORT = 8000
+PORT = 8000
 _STOP_TIMEOUT_S = 20
 _POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
@@ -72,7 +72,7 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
         return _refused("running", str(obstacle), "the container ended while it was asked", advice=obstacle.advice), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
-    served = _served(candidate, params)
+    served = served_candidate(candidate, params)
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     if seen.others:
         checks = [*checks, judging.other_transports(seen.others, evidence, served, params.verify)]
@@ -106,7 +106,7 @@ def _names(seen: ContainerFacts) -> str:
     return " and ".join(title(observed.transport) for observed in (seen.observed, *seen.others))
 
 
-def _served(candidate: Candidate, params: Params) -> judging.ServedCandidate:
+def served_candidate(candidate: Candidate, params: Params) -> judging.ServedCandidate:
     answering = answers.load(Path(params.paths.candidates) / candidate.name, candidate)
     if not candidate.labels:
         return judging.ServedCandidate(candidate.precision, task=params.data.task, answering=answering)
@@ -120,7 +120,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
     rows = dataset.read(Path(params.paths.prepared), "test")
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     start, answered = time.perf_counter(), []
-    ports = (_PORT, *params.package.ports.values())
+    ports = (PORT, *params.package.ports.values())
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
         wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
@@ -135,7 +135,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
                 seconds=params.accept.load_seconds,
             )
             observed = ask(server, on_first_answer=lambda: answered.append(time.perf_counter()))
-            others = [ask(other) for other in _others(sandbox, server, params)]
+            others = [ask(other) for other in other_servers(sandbox, server, params)]
         except ServerError:
             require_running(sandbox)
             raise
@@ -144,7 +144,7 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
     return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code, others)
 
 
-def _others(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:
+def other_servers(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:
     """The same server over the transports beside HTTP."""
     for name, port in params.package.ports.items():
         yield other_server(name, sandbox.host, sandbox.published[port], beside=server, model=params.name, timeout_s=TIMEOUT_S)
