@@ -20,7 +20,7 @@ from paddleship.shipped.computing.task_kinds.registration import Positions
 from paddleship.statistics.estimates import Interval
 
 _LABEL = "label"
-_EXAMPLES = 5
+_EXAMPLES = 10
 _SHOWN = 120  # characters of a value
 
 Array = np.ndarray[Any, Any]
