@@ -13,8 +13,8 @@ from paddleship.errors import BadInput
 from paddleship.orchestration import terminal
 
 if TYPE_CHECKING:
-    from paddleship.containers.contestants import Contestant
-    from paddleship.data.file_rows import FileRows
+    from paddleship.comparison.contestants import Contestant
+    from paddleship.comparison.file_rows import FileRows
     from paddleship.promotion.image_comparison import ImageComparison
 
 _IMAGE = "IMAGE|FOLDER"
@@ -51,17 +51,18 @@ def compare(first: str, second: str, rows: Path | None, label: str | None, limit
 
     Both answer the same rows. No training data, params or run of either is needed.
     """
+    from paddleship.comparison import contestants, measurement
+    from paddleship.comparison.side_by_side import Limits
     from paddleship.config.sections.accept import Accept
     from paddleship.config.sections.benchmark import Benchmark
-    from paddleship.containers import contestants, image, image_comparison
-    from paddleship.containers.side_by_side import Limits
+    from paddleship.containers import image
 
     limits = Limits(memory_mb * 10**6, Accept().ready_timeout_s)
     with image.engine() as client, ExitStack() as stack:
         one, other = (stack.enter_context(contestants.opened(client, name)) for name in (first, second))
-        image_comparison.require_different(one, other)
+        measurement.require_different(one, other)
         asked = _rows(rows, one, other, label=label, most=limit)
-        compared = image_comparison.compare(client, one, other, asked, limits, effect=Benchmark().effect, seconds=seconds)
+        compared = measurement.compare(client, one, other, asked, limits, effect=Benchmark().effect, seconds=seconds)
     _show(compared)
     _write(html, compared)
     return 0
@@ -69,7 +70,7 @@ def compare(first: str, second: str, rows: Path | None, label: str | None, limit
 
 def _rows(path: Path | None, one: Contestant, other: Contestant, *, label: str | None, most: int) -> FileRows:
     """The rows to ask. Raises BadInput."""
-    from paddleship.data import file_rows
+    from paddleship.comparison import file_rows
 
     made_from = {contestant.data_sha256 for contestant in (one, other)} - {None}
     path = path or _held_out(made_from)
@@ -83,8 +84,8 @@ def _rows(path: Path | None, one: Contestant, other: Contestant, *, label: str |
 
 def _held_out(made_from: Collection[str | None]) -> Path | None:
     """The held-out rows of the checkout that this process works in, if they are of one of these data."""
+    from paddleship.comparison import file_rows
     from paddleship.config import loading
-    from paddleship.data import file_rows
 
     if not Path("params.yaml").exists():
         return None

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from paddleship.pages import units
 from paddleship.promotion.image_comparison import LATENCY, SCORE, ComparedImage, ImageComparison
-from paddleship.reports.figures import distinct, shares
+from paddleship.reports.figures import shares
 from paddleship.statistics.estimates import Difference, Interval
 
 _SHORT = 12  # characters of a digest
@@ -35,7 +35,8 @@ def answer(compared: ImageComparison) -> str:
     if len({name for name, _ in parts}) == 1:
         best = next(iter(leaders.values()))
         reasons = "; ".join([" and ".join(advantage for _, advantage in parts), *even])
-        return f"{best.name} is better: {reasons}. {_costs(compared, best)}"
+        claim = "faster" if compared.answers.drop is None else "better"
+        return f"{best.name} is {claim}: {reasons}. {_costs(compared, best)}"
     each = "; ".join(f"{name} has {advantage}" for name, advantage in parts)
     return f"Neither is better in everything: {each}. {_costs(compared, second, second.name)}"
 
@@ -47,7 +48,9 @@ def trust(compared: ImageComparison) -> str:
         f"{answers.rows:,} rows" if answers.rows == compared.total_rows else f"the first {answers.rows:,} of {compared.total_rows:,} rows"
     )
     labels = "with" if answers.labelled else "without"
-    return f"Both answered {rows} of {compared.source} {labels} labels, one by one, in containers with equal limits"
+    built = [one.name for one in compared.images if one.packaged]
+    note = f"; the image of {' and that of '.join(built)} was built here, with a server that joins no requests" if built else ""
+    return f"Both answered {rows} of {compared.source} {labels} labels, one by one, in containers with equal limits{note}"
 
 
 def doubts(compared: ImageComparison) -> list[str]:
@@ -57,18 +60,10 @@ def doubts(compared: ImageComparison) -> list[str]:
         lines.append("the rows have no labels, so nothing says which image answers right")
     elif compared.answers.drop is None:
         lines.append(compared.answers.scores())
-    if compared.unknown_training:
+    if compared.unknown_training and compared.answers.drop is not None:
         lines.append(f"whether {_listed(compared.unknown_training)} learned from these rows is not known, and then its score is too high")
     if compared.latency.failures:
         lines.append(f"latency was not measured: {compared.latency.failures[0]}")
-    elif compared.verdicts[LATENCY] == Difference.CANNOT_TELL and compared.noise and compared.noise > 1 + compared.effect:
-        lines.append(
-            f"two containers of {compared.images[0].name} differ in latency by up to {units.times(compared.noise)}, so smaller differences "
-            "between the images do not show; an idle machine measures more exactly"
-        )
-    lines += [
-        f"{one.name} is a folder: its image was built here, with a server that joins no requests" for one in compared.images if one.packaged
-    ]
     return lines
 
 
@@ -87,10 +82,10 @@ def facts(compared: ImageComparison) -> list[Fact]:
     return [
         *_score_fact(compared),
         *_latency_fact(compared),
-        Fact("size", units.megabytes(first.size_bytes), units.megabytes(second.size_bytes), _bytes(second.size_bytes - first.size_bytes)),
+        _megabytes("size", first.size_bytes, second.size_bytes),
         Fact("start to first answer", _starts(first), _starts(second), f"{units.three(second.start_s / first.start_s)}×"),
-        _memory("memory after the first answer", first.idle_bytes, second.idle_bytes),
-        _memory("memory after all rows", first.loaded_bytes, second.loaded_bytes),
+        _megabytes("memory after the first answer", first.idle_bytes, second.idle_bytes),
+        _megabytes("memory after all rows", first.loaded_bytes, second.loaded_bytes),
         *_identity(first, second),
     ]
 
@@ -117,8 +112,10 @@ def _advantage(compared: ImageComparison, objective: str, leader: ComparedImage)
 def _even(compared: ImageComparison, objective: str) -> str:
     """Why no image leads in an objective."""
     if objective == LATENCY:
-        speedup = compared.latency.speedup
-        return f"no difference in latency shows ({_range(speedup)})" if speedup else "latency was not measured"
+        speedup, noise = compared.latency.speedup, compared.latency.aa_ratio
+        if speedup is None or noise is None:
+            return "latency was not measured"
+        return f"no difference in latency shows ({_range(speedup)}; one image against itself: up to {units.times(noise.reach)})"
     drop, metric = compared.answers.drop, _metric(compared)
     if drop is None:
         return "which one answers right more often is not known"
@@ -136,13 +133,16 @@ def _would_tell(compared: ImageComparison) -> str:
 def _costs(compared: ImageComparison, one: ComparedImage, name: str = "It") -> str:
     """What an image takes, beside the other one."""
     other = next(image for image in compared.images if image is not one)
-    sizes = [f"{text} MB" for text in distinct(one.size_bytes / 1e6, other.size_bytes / 1e6, 3)]
-    size, memory, start = (_beside(*pair) for pair in (sizes, (_loaded(one), _loaded(other)), (_start(one), _start(other))))
+    size, memory, start = (_beside(of(one), of(other)) for of in (_size, _loaded, _start))
     return f"{name} has a size of {size}, uses {memory} of memory, and starts in {start}."
 
 
 def _beside(own: str, other: str) -> str:
     return f"{own} (both)" if own == other else f"{own} (against {other})"
+
+
+def _size(one: ComparedImage) -> str:
+    return units.megabytes(one.size_bytes)
 
 
 def _loaded(one: ComparedImage) -> str:
@@ -171,7 +171,7 @@ def _latency_fact(compared: ImageComparison) -> list[Fact]:
     return [Fact("time of a request", first, second, change)]
 
 
-def _memory(what: str, first: int, second: int) -> Fact:
+def _megabytes(what: str, first: int, second: int) -> Fact:
     texts = units.megabytes(first), units.megabytes(second)
     return Fact(what, *texts, "the same" if texts[0] == texts[1] else _bytes(second - first))
 
@@ -182,6 +182,7 @@ def _identity(first: ComparedImage, second: ComparedImage) -> list[Fact]:
         "runtime": [f"{one.candidate.runtime}, {one.candidate.precision}" for one in (first, second)],
         "candidate": [one.candidate.digest[:_SHORT] for one in (first, second)],
         "weights": [one.candidate.weights_sha256[:_SHORT] for one in (first, second)],
+        "image": [one.reference for one in (first, second)],
         "image id": [one.image_id.removeprefix("sha256:")[:_SHORT] for one in (first, second)],
     }
     return [Fact(what, one, other, "the same" if one == other else "") for what, (one, other) in rows.items()]
@@ -208,7 +209,7 @@ def _gain(interval: Interval) -> str:
 
 
 def _bytes(count: int) -> str:
-    return f"{'+' if count >= 0 else '−'}{units.megabytes(abs(count))}" if count else "the same"
+    return f"{'+' if count > 0 else '−'}{units.megabytes(abs(count))}"
 
 
 def _range(interval: Interval) -> str:

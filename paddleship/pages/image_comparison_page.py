@@ -13,7 +13,7 @@ from paddleship.statistics.estimates import Difference, Interval
 def of(compared: ImageComparison) -> str:
     return html.render(
         "images.html.j2",
-        name="Comparison of " + " and ".join(one.name for one in compared.images),
+        name="Comparison of " + " and ".join(one.reference for one in compared.images),
         answer=image_comparison.answer(compared),
         decisions=image_comparison.decisions(compared),
         trust=image_comparison.trust(compared),

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from paddleship.errors import BadInput
 from paddleship.promotion.latency import CHALLENGER, CHAMPION, Latency
@@ -14,18 +16,20 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.statistics.estimates import Difference, Interval
 
 SCORE, LATENCY = "score", "latency"
+_SEPARATED = re.compile(r"(?<=[/:@])")
 NAMES = (CHAMPION, CHALLENGER)  # by which latency.race knows the first and the second
 
 
 @dataclass(frozen=True)
 class ComparedImage:
-    """One of the two. `starts_s` are times from the start of a container to its first answer.
+    """One of the two. `reference` is its name as it was given, `name` the part of that which differs from the other's.
 
-    `idle_bytes` is the memory of a container after that answer, `loaded_bytes` after all rows. `packaged`: the image was built for the
-    comparison, from a candidate folder.
+    `starts_s` are times from the start of a container to its first answer, `idle_bytes` is the memory of a container after that answer,
+    `loaded_bytes` after all rows. `packaged`: the image was built for the comparison, from a candidate folder.
     """
 
     name: str
+    reference: str
     image_id: str
     candidate: Candidate
     packaged: bool
@@ -44,7 +48,6 @@ class ImageComparison:
     """The two images, their answers to the same rows of `source`, and their latencies when they were asked in turn.
 
     `total_rows` are those of the source. `unknown_training` names the images that may have been trained on the rows, as far as is known.
-    `effect` is the smallest difference of a latency that counts.
     """
 
     images: tuple[ComparedImage, ComparedImage]
@@ -53,7 +56,6 @@ class ImageComparison:
     source: str
     total_rows: int
     unknown_training: Sequence[str]
-    effect: float
     host: Mapping[str, object]
 
     @property
@@ -65,10 +67,12 @@ class ImageComparison:
         """The typical time of a request to one of the images; None if latency was not measured."""
         return self.latency.typical_ms.get(NAMES[index])
 
-    @property
-    def noise(self) -> float | None:
-        """By which factor two containers of the first image differ in latency, at most; None if it was not measured."""
-        return self.latency.aa_ratio.reach if self.latency.aa_ratio else None
+
+def names(one: str, other: str) -> tuple[str, str]:
+    """Two references without the parts that both begin with, such as the repository of two tags."""
+    parts = [_SEPARATED.split(text) for text in (one, other)]
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
+    return "".join(parts[0][shared:]) or one, "".join(parts[1][shared:]) or other
 
 
 def require_comparable(one: tuple[str, Candidate], other: tuple[str, Candidate]) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paddleship.comparison import side_by_side
+from paddleship.comparison.side_by_side import Limits, ServedImage
 from paddleship.config.params import Params
-from paddleship.containers import image, side_by_side
-from paddleship.containers.side_by_side import Limits, ServedImage
+from paddleship.containers import image
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.errors import BadInput, Unavailable

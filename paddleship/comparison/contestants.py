@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paddleship.comparison.side_by_side import ServedImage
 from paddleship.containers import building, image
-from paddleship.containers.side_by_side import ServedImage
 from paddleship.errors import BadInput, CandidateError
 from paddleship.image import sbom
 from paddleship.lineage.release import PREFIX

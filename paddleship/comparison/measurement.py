@@ -9,16 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from paddleship.acceptance.transport import Server
-from paddleship.containers import side_by_side
-from paddleship.containers.contestants import Contestant
-from paddleship.containers.side_by_side import Limits
-from paddleship.data import file_rows
+from paddleship.comparison import file_rows, side_by_side
+from paddleship.comparison.contestants import Contestant
+from paddleship.comparison.file_rows import FileRows
+from paddleship.comparison.side_by_side import Limits
 from paddleship.data.dataset import Rows
-from paddleship.data.file_rows import FileRows
 from paddleship.errors import BadInput
 from paddleship.promotion import answers, score_comparison
 from paddleship.promotion.answers import Answered
-from paddleship.promotion.image_comparison import ComparedImage, ImageComparison, require_comparable, require_same_inputs
+from paddleship.promotion.image_comparison import ComparedImage, ImageComparison, names, require_comparable, require_same_inputs
 from paddleship.system import host
 
 _MORE_STARTS = 2  # of each image, so that its cold start has a median
@@ -63,9 +62,12 @@ def compare(
         positions=positions,
     )
     raced = side_by_side.race(client, one.served, other.served, ours.requests, limits, effect=effect, seconds=seconds)
-    images = _compared(one, ours, starts_s[0]), _compared(other, theirs, starts_s[1])
-    unknown = [each.name for each in (one, other) if asked.held_out_of is None or each.data_sha256 != asked.held_out_of]
-    return ImageComparison(images, compared, raced, str(asked.path), asked.total, unknown, effect, host.fingerprint())
+    short = names(one.name, other.name)
+    images = _compared(one, ours, starts_s[0], short[0]), _compared(other, theirs, starts_s[1], short[1])
+    unknown = [
+        name for name, each in zip(short, (one, other), strict=True) if asked.held_out_of is None or each.data_sha256 != asked.held_out_of
+    ]
+    return ImageComparison(images, compared, raced, str(asked.path), asked.total, unknown, host.fingerprint())
 
 
 def _seen(
@@ -112,8 +114,9 @@ def _metadata(server: Server) -> Mapping[str, Any]:
         return client.metadata()
 
 
-def _compared(contestant: Contestant, seen: _Seen, starts_s: list[float]) -> ComparedImage:
+def _compared(contestant: Contestant, seen: _Seen, starts_s: list[float], name: str) -> ComparedImage:
     return ComparedImage(
+        name,
         contestant.name,
         contestant.served.image_id,
         contestant.candidate,
