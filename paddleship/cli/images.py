@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
@@ -57,6 +58,7 @@ def compare(first: str, second: str, rows: Path | None, label: str | None, limit
     from paddleship.config.sections.benchmark import Benchmark
     from paddleship.containers import image
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that what was built is removed
     limits = Limits(memory_mb * 10**6, Accept().ready_timeout_s)
     with image.engine() as client, ExitStack() as stack:
         one, other = (stack.enter_context(contestants.opened(client, name)) for name in (first, second))

@@ -43,7 +43,11 @@ def read(path: Path, candidate: Candidate, *, label: str | None, most: int) -> F
     `label` is the column of the labels; by default `label` if there is one. Raises BadInput.
     """
     if _is_prepared(path):
-        return _first(path, dataset.read(path.parent, path.stem), most, data_sha256(path) if path.stem == "test" else None)
+        rows = dataset.read(path.parent, path.stem)
+        if absent := [name for name in columns(candidate) if name not in rows.columns]:
+            has = ", ".join(rows.columns)
+            raise BadInput(f"--rows {str(path)!r} has no column {absent[0]!r} (it has {has}): give rows with the inputs of the images")
+        return _first(path, rows, most, data_sha256(path) if path.stem == "test" else None)
     return _first(path, _table(path, candidate, label), most)
 
 

@@ -35,7 +35,7 @@ def answer(compared: ImageComparison) -> str:
     if len({name for name, _ in parts}) == 1:
         best = next(iter(leaders.values()))
         reasons = "; ".join([" and ".join(advantage for _, advantage in parts), *even])
-        claim = "faster" if compared.answers.drop is None else "better"
+        claim = "better" if SCORE in leaders else "faster"
         return f"{best.name} is {claim}: {reasons}. {_costs(compared, best)}"
     each = "; ".join(f"{name} has {advantage}" for name, advantage in parts)
     return f"Neither is better in everything: {each}. {_costs(compared, second, second.name)}"

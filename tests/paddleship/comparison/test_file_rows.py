@@ -51,6 +51,12 @@ def test_a_file_of_prepare_has_its_labels_and_says_what_it_was_held_out_of(tmp_p
     assert (found.rows.columns, found.rows.labels.tolist(), found.total, found.held_out_of) == ({"text": ["a"]}, [0], 2, held_out_of)
 
 
+def test_a_file_of_prepare_with_other_columns_is_refused(tmp_path):
+    dataset.write({"test": Rows({"body": ["a"]}, np.array([0]), ["0"])}, {"data_sha256": "da7a"}, tmp_path)
+    with pytest.raises(BadInput, match=r"has no column 'text' \(it has body\)"):
+        read(tmp_path / "test.parquet")
+
+
 @pytest.mark.parametrize(
     ("name", "content", "label", "message"),
     [

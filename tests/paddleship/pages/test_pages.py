@@ -7,10 +7,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from paddleship.pages import charts, comparison_page, run_page
+from paddleship.pages import charts, comparison_page, image_comparison_page, run_page
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
 from paddleship.statistics.estimates import Interval
+from tests.made_images import compared
 from tests.paddleship.pages.made import reports
 
 EVIL = "<script>alert(1)</script>好的&$x_1$\"'"
@@ -89,11 +90,18 @@ def test_scores_that_are_equal_but_for_rounding_look_equal():
     assert chart == charts.score_against_latency(points, title="x", score="score")
 
 
+PAGES = {
+    "as fast as eager": lambda folder: run_page.of("reviews 好的", reports(), folder, params={"a": "b" * 300}),
+    "好的 is better": lambda _folder: image_comparison_page.of(compared(drop=(-0.05, -0.08, -0.02), names=("差", "好的"))),
+}
+
+
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
-def test_a_browser_without_a_network_shows_the_answer(tmp_path):
+@pytest.mark.parametrize("answer", PAGES)
+def test_a_browser_without_a_network_shows_the_answer(tmp_path, answer):
     page = tmp_path / "report.html"
-    page.write_text(run_page.of("reviews 好的", reports(), tmp_path, params={"a": "b" * 300}), encoding="utf-8")
+    page.write_text(PAGES[answer](tmp_path), encoding="utf-8")
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/browser"]
     alone = [*command, "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", page.as_uri()]
     done = subprocess.run(alone, capture_output=True, encoding="utf-8", timeout=120, check=True)
-    assert "as fast as eager" in parts(done.stdout).text
+    assert answer in parts(done.stdout).text
