@@ -58,7 +58,7 @@ class Server:
 def compare(monkeypatch):
     """Compare the images of two servers; the servers' number of starts is in the list `started`."""
 
-    def run(*servers, held_out_of="da7a", rows=ROWS):
+    def run(*servers, held_out_of="da7a", rows=ROWS, data=("da7a", "0ther")):
         started = []
 
         @contextmanager
@@ -70,8 +70,8 @@ def compare(monkeypatch):
         monkeypatch.setattr(side_by_side, "ready", lambda _sandbox, served, _limits: servers[int(served.image_id)])
         monkeypatch.setattr(side_by_side, "race", lambda *_, **__: compared().latency)
         pair = [
-            Contestant(ServedImage(f"images/{name}", str(number), "one"), candidate(), 100 + number, data, packaged=False)
-            for number, (name, data) in enumerate((("a", "da7a"), ("b", "0ther")))
+            Contestant(ServedImage(f"images/{name}", str(number), "one"), candidate(), 100 + number, of, packaged=False)
+            for number, (name, of) in enumerate(zip("ab", data, strict=True))
         ]
         asked = FileRows("rows.csv", rows, 50, held_out_of)
         return measurement.compare(None, *pair, asked, Limits(1, 1), effect=0.05, seconds=1), started
@@ -99,7 +99,7 @@ def test_the_answers_are_compared_as_promote_compares_them(compare):
 
 def test_an_image_of_other_data_may_have_learned_from_the_rows(compare):
     assert compare(Server(accuracy=1), Server(accuracy=1))[0].unknown_training == ["b"]
-    assert compare(Server(accuracy=1), Server(accuracy=1), held_out_of=None)[0].unknown_training == ["a", "b"]
+    assert compare(Server(accuracy=1), Server(accuracy=1), held_out_of=None, data=(None, None))[0].unknown_training == ["a", "b"]
 
 
 def test_images_with_different_inputs_are_refused_before_the_second_is_asked(compare):

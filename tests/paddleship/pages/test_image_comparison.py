@@ -36,6 +36,7 @@ def test_a_trade_names_what_each_image_is_better_in():
 
 
 def test_a_tie_is_not_decided_and_says_what_would_tell():
+    assert answer(drop=(-0.01, -0.04, 0.02)).startswith("It cannot be told which is better")
     said = answer(drop=SIMILAR)
     assert said.startswith(
         "It cannot be told which is better: no difference in accuracy shows (0.9000 and 0.8900, -0.0100, 95% interval -0.0400 to +0.0200); "
