@@ -1,5 +1,8 @@
 """Candidates of images that are compared, and comparisons of two of them."""
 
+import numpy as np
+
+from paddleship.data.dataset import Rows
 from paddleship.promotion.image_comparison import ComparedImage, ImageComparison
 from paddleship.promotion.latency import NAMES, Latency
 from paddleship.promotion.score_comparison import Comparison
@@ -30,7 +33,17 @@ def candidate(model="one", **changes):
 
 
 def compared(
-    *, drop=(0.0, 0.0, 0.0), speedup=SAME, flips=3, labelled=True, names=("a", "b"), examples=(), packaged=False, unknown=(), failure=""
+    *,
+    drop=(0.0, 0.0, 0.0),
+    speedup=SAME,
+    flips=3,
+    labelled=True,
+    names=("a", "b"),
+    examples=(),
+    packaged=False,
+    unknown=(),
+    failure="",
+    columns=None,
 ):
     """Two images whose second loses `drop` of the accuracy 0.9 of the first, and is `speedup` as fast."""
     loss = Interval(*drop) if drop and labelled else None
@@ -54,4 +67,5 @@ def compared(
         ComparedImage(name, f"registry/{name}", f"sha256:{name}", candidate(name), packaged, size, [0.8, 0.7, 0.9], 40_000_000, 50_000_000)
         for name, size in zip(names, (150_000_000, 200_000_000), strict=True)
     ]
-    return ImageComparison((images[0], images[1]), answers, latency, "rows.csv", 100, list(unknown), {"cores": "2"})
+    rows = Rows(columns or {"text": ["x"] * 100}, np.zeros(100), ["x"] * 100)
+    return ImageComparison((images[0], images[1]), answers, latency, rows, "rows.csv", 100, list(unknown), {"cores": "2"})

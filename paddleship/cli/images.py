@@ -108,8 +108,8 @@ def _show(compared: ImageComparison) -> None:
         print("", f"{decisions}.", sep="\n")
     if examples := compared.answers.examples:
         print("", "Rows that they decide differently:" if compared.answers.flips else "Rows whose answers differ most:", sep="\n")
-        rows = [(", ".join(one["row"].values()), one["label"], one["champion"], one["challenger"]) for one in examples]
-        terminal.show(table_of((", ".join(examples[0]["row"]), "label", *names), rows))
+        rows = [(str(one["number"]), ", ".join(one["row"].values()), one["label"], one["champion"], one["challenger"]) for one in examples]
+        terminal.show(table_of(("row", ", ".join(examples[0]["row"]), "label", *names), rows))
 
 
 def _write(path: Path, compared: ImageComparison) -> None:

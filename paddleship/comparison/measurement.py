@@ -67,7 +67,7 @@ def compare(
     unknown = [
         name for name, each in zip(short, (one, other), strict=True) if asked.held_out_of is None or each.data_sha256 != asked.held_out_of
     ]
-    return ImageComparison(images, compared, raced, str(asked.path), asked.total, unknown, host.fingerprint())
+    return ImageComparison(images, compared, raced, asked.rows, str(asked.path), asked.total, unknown, host.fingerprint())
 
 
 def _seen(

@@ -399,10 +399,9 @@ class Sandbox:
         return int(usage.get("max_usage") or usage.get("usage") or 0)
 
     def memory_bytes(self) -> int:
-        """The current memory use, without files that the kernel may drop, as `docker stats` shows it."""
-        usage = self.container.stats(stream=False).get("memory_stats", {})
-        details = usage.get("stats", {})
-        return int(usage.get("usage", 0)) - int(details.get("total_inactive_file", details.get("inactive_file", 0)))
+        """The current memory use, without files, which count for the container that read them first."""
+        details = self.container.stats(stream=False).get("memory_stats", {}).get("stats", {})
+        return int(details.get("total_rss", details.get("anon", 0)))
 
     def stop(self, *, timeout_s: int) -> tuple[float, int]:
         """Ask the server to stop. Returns the seconds until it ended, and its exit code."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from paddleship.pages import charts, html, image_comparison
@@ -21,10 +22,18 @@ def of(compared: ImageComparison) -> str:
         facts=image_comparison.facts(compared),
         images=compared.images,
         examples=compared.answers.examples,
+        pictures={example["number"]: _pictures(compared, example) for example in compared.answers.examples},
         flips=compared.answers.flips,
         chart=_chart(compared),
         host=compared.host,
     )
+
+
+def _pictures(compared: ImageComparison, example: Mapping[str, Any]) -> dict[str, str]:
+    """The pictures among the inputs of an example, as addresses by column."""
+    values = {name: compared.rows.columns[name][example["number"]] for name in example["row"]}
+    made = {name: html.thumbnail(value) for name, value in values.items() if isinstance(value, bytes)}
+    return {name: address for name, address in made.items() if address}
 
 
 def _chart(compared: ImageComparison) -> Any:

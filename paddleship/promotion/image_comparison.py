@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from paddleship.data.dataset import Rows
 from paddleship.errors import BadInput
 from paddleship.promotion.latency import CHALLENGER, CHAMPION, Latency
 from paddleship.promotion.score_comparison import Comparison
@@ -45,7 +46,7 @@ class ComparedImage:
 
 @dataclass(frozen=True)
 class ImageComparison:
-    """The two images, their answers to the same rows of `source`, and their latencies when they were asked in turn.
+    """The two images, their answers to the same `rows` of `source`, and their latencies when they were asked in turn.
 
     `total_rows` are those of the source. `unknown_training` names the images that may have been trained on the rows, as far as is known.
     """
@@ -53,6 +54,7 @@ class ImageComparison:
     images: tuple[ComparedImage, ComparedImage]
     answers: Comparison
     latency: Latency
+    rows: Rows
     source: str
     total_rows: int
     unknown_training: Sequence[str]

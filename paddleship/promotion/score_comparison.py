@@ -31,7 +31,7 @@ class Comparison:
     """What differs over `rows` rows. `drop` is how much of the score is lost, with the 95% interval of the paired difference.
 
     Score and drop are None where labels and outputs do not fit together or there are no labels, the flip rate where nothing is decided.
-    `examples` are rows with both answers: decisions that changed, or where nothing is decided the largest differences.
+    `examples` are rows, with their number, and both answers: decisions that changed, or where nothing is decided the largest differences.
     """
 
     rows: int
@@ -221,7 +221,8 @@ def _changed(
 
 def _example(rows: Rows, place: int, label: Array | None, champion: Array, challenger: Array) -> dict[str, Any]:
     row = {name: _shown(values[place]) for name, values in rows.columns.items()}
-    return {"row": row, "label": "none" if label is None else _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
+    answers = {"label": "none" if label is None else _shown(label), "champion": _shown(champion), "challenger": _shown(challenger)}
+    return {"number": place, "row": row, **answers}
 
 
 def _shown(value: Any) -> str:

@@ -42,7 +42,7 @@ def test_elsewhere_rows_are_asked_for_with_the_columns_that_they_need(tmp_path, 
 
 def test_the_terminal_and_the_page_begin_with_the_same_sentence(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    row = {"row": {"text": "bad"}, "label": "no", "champion": "no", "challenger": "yes"}
+    row = {"number": 17, "row": {"text": "bad"}, "label": "no", "champion": "no", "challenger": "yes"}
     made, page = compared(drop=(0.05, 0.02, 0.08), examples=[row], unknown=["a"]), tmp_path / "comparison.html"
     images._show(made)
     images._write(page, made)
@@ -51,7 +51,7 @@ def test_the_terminal_and_the_page_begin_with_the_same_sentence(tmp_path, capsys
     assert f'<p class="answer">{image_comparison.answer(made)}</p>' in page.read_text()
     assert "not certain: whether a learned from these rows is not known" in printed
     assert "Rows that they decide differently:" in printed
-    assert ["bad", "no", "no", "yes"] in [line.split() for line in printed.splitlines()]
+    assert ["17", "bad", "no", "no", "yes"] in [line.split() for line in printed.splitlines()]
     assert f"page: {page}" in printed
     with pytest.raises(BadInput, match=r"--html '.*' cannot be written \(.*\): give another file"):
         images._write(tmp_path, made)

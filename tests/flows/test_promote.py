@@ -444,6 +444,8 @@ def test_a_comparison_of_two_images_equals_that_of_promote(versions, engine, tmp
     assert done.returncode == 0, done.stderr
     metric, after, _, before, *_ = judged.facts["scores"].split()
     assert [line.split()[:3] for line in done.stdout.splitlines() if line.startswith(metric)] == [[metric, before, after]]
+    drop = [judged.metrics[f"champion_metric_drop{end}"] for end in ("", "_high", "_low")]
+    assert "{}, 95% interval {} to {}".format(*(f"{-one:+z.2g}" for one in drop)) in done.stdout
     shown = [text for example in judged.facts["examples"] for text in (example["champion"], example["challenger"])]
     assert shown
     assert all(text in done.stdout for text in shown)

@@ -1,6 +1,10 @@
 """Which of two images is better: for a clear winner, a trade, a tie, and rows that cannot tell; and the page."""
 
+import base64
+import io
+
 import pytest
+from PIL import Image
 
 from paddleship.pages import image_comparison, image_comparison_page
 from tests.made_images import FASTER, SLOWER, compared
@@ -76,7 +80,7 @@ def test_scores_that_differ_a_little_do_not_look_equal():
 
 
 def test_the_page_begins_with_the_answer_and_shows_rows_that_are_decided_differently():
-    row = {"row": {"text": "<b>坏</b>"}, "label": "差", "champion": "差", "challenger": "好的"}
+    row = {"number": 17, "row": {"text": "<b>坏</b>"}, "label": "差", "champion": "差", "challenger": "好的"}
     made = compared(drop=BETTER, examples=[row], packaged=True, unknown=["a"])
     text = parts(image_comparison_page.of(made)).text
     order = [
@@ -93,9 +97,22 @@ def test_the_page_begins_with_the_answer_and_shows_rows_that_are_decided_differe
 
 
 def test_names_are_text_and_nothing_else():
-    example = {"row": {EVIL: EVIL}, "label": EVIL, "champion": EVIL, "challenger": "x"}
-    made = compared(names=(EVIL, "b"), examples=[example], unknown=[EVIL])
+    example = {"number": 1, "row": {EVIL: EVIL}, "label": EVIL, "champion": EVIL, "challenger": "x"}
+    made = compared(names=(EVIL, "b"), columns={EVIL: [EVIL] * 100}, examples=[example], unknown=[EVIL])
     assert parts(image_comparison_page.of(made)).text.count("alert(1)") > 4
+
+
+def test_pictures_among_the_inputs_are_shown_and_other_bytes_are_not(tmp_path):
+    Image.new("RGB", (500, 250), "red").save(tmp_path / "red.png")
+    files = [(tmp_path / "red.png").read_bytes(), b"no picture"]
+    examples = [
+        {"number": number, "row": {"photo": f"{len(file)} bytes"}, "label": "a", "champion": "a", "challenger": "b"}
+        for number, file in enumerate(files)
+    ]
+    page = image_comparison_page.of(compared(columns={"photo": files}, examples=examples))
+    (address,) = parts(page).addresses
+    assert Image.open(io.BytesIO(base64.b64decode(address.partition(",")[2]))).size == (96, 48)
+    assert "10 bytes" in parts(page).text
 
 
 def test_a_page_without_scores_or_latency_has_no_chart():
