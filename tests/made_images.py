@@ -44,6 +44,7 @@ def compared(
     unknown=(),
     failure="",
     columns=None,
+    noise=1.01,
 ):
     """Two images whose second loses `drop` of the accuracy 0.9 of the first, and is `speedup` as fast."""
     loss = Interval(*drop) if drop and labelled else None
@@ -58,9 +59,9 @@ def compared(
         examples=list(examples),
         labelled=labelled,
     )
-    noise = Interval(1.0, 0.99, 1.01)
+    itself = Interval(1.0, 0.99, noise)
     typical = {name: Interval(ms, 0.95 * ms, 1.05 * ms) for name, ms in zip(NAMES, (1.0, 1.0, 1 / speedup.value), strict=True)}
-    latency = Latency(speedup, noise, difference(speedup, noise, effect=0.05), {}, (), typical)
+    latency = Latency(speedup, itself, difference(speedup, itself, effect=0.05), {}, (), typical)
     if failure:
         latency = Latency(None, None, None, {}, (failure,))
     images = [

@@ -12,6 +12,7 @@ from paddleship.statistics.estimates import Difference, Interval
 
 _SHORT = 12  # characters of a digest
 _SMALL = 0.0005  # a difference of scores that four decimals do not show
+_DISTURBED = 1.1  # two containers of one image on an idle machine differ by a few hundredths
 _OBJECTIVES = (SCORE, LATENCY)
 
 
@@ -64,6 +65,10 @@ def doubts(compared: ImageComparison) -> list[str]:
         lines.append(f"whether {_listed(compared.unknown_training)} learned from these rows is not known, and then its score is too high")
     if compared.latency.failures:
         lines.append(f"latency was not measured: {compared.latency.failures[0]}")
+    if (noise := compared.latency.aa_ratio) and noise.reach > _DISTURBED:
+        lines.append(
+            f"the machine was not idle: one image differs from itself by up to {units.times(noise.reach)}, which hides what is less"
+        )
     return lines
 
 

@@ -65,6 +65,7 @@ def test_rows_without_labels_can_show_the_faster_image_but_no_better_one():
     ("values", "doubt"),
     [
         ({"unknown": ["a", "b"]}, "whether a or b learned from these rows is not known, and then its score is too high"),
+        ({"noise": 1.3}, "the machine was not idle: one image differs from itself by up to 1.30×, which hides what is less"),
         ({"failure": "champion: 500"}, "latency was not measured: champion: 500"),
         ({"drop": None}, "the scores are unknown, because labels and outputs do not fit together"),
     ],
