@@ -429,10 +429,10 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
     _require_of_this_machine(client)
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
-    container = None
     try:
         container = client.containers.create(
             image,
+            name=network.name,
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},
             labels=_labels(),
@@ -451,8 +451,8 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
         finally:
             made.require_not_stopped()
     finally:
-        if container is not None:
-            remove_container(container)
+        for container in client.containers.list(all=True, filters={"name": network.name}, ignore_removed=True):
+            remove_container(container)  # found by name, because an interrupt may come before the engine's answer is read
         remove_network(network)
 
 
