@@ -8,7 +8,7 @@ from typing import NoReturn
 
 import click
 
-from paddleship.cli import benchmarks, doctor, drift, pipeline, promotion, runs, servers, sweep, trace
+from paddleship.cli import benchmarks, doctor, drift, images, pipeline, promotion, runs, servers, sweep, trace
 from paddleship.errors import BadInput, Cancelled, PaddleshipError
 from paddleship.execution import startup
 from paddleship.orchestration import terminal
@@ -21,7 +21,7 @@ def commands() -> None:
 
 
 for command in (
-    *(pipeline.run, pipeline.ci, doctor.doctor, benchmarks.compare, benchmarks.compare_graph_modes, trace.trace, runs.runs),
+    *(pipeline.run, pipeline.ci, doctor.doctor, benchmarks.compare, benchmarks.compare_graph_modes, trace.trace, runs.runs, images.images),
     *(sweep.sweep, promotion.sign, promotion.promote, promotion.rollback, promotion.ledger, drift.drift),
     *(servers.deliver, servers.ui, servers.deploy, servers.worker, servers.stop),
 ):

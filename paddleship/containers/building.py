@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import tempfile
-from collections.abc import Mapping
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from paddleship.shipped.serving.settings import Settings
 
 _DEBIAN = "/var/lib/dpkg/status"
 _RUNTIMES = "paddleship/runtime"  # repository of the images that models with one runtime share
+_COMPARED = "paddleship/compared"  # of images that last as long as a comparison
 
 
 def name(params: Params, candidate: Candidate) -> str:
@@ -55,17 +59,45 @@ def build(
     wanted = base_image(params, proven_with["python"])
     base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate, params.package.ports)
     distributions.require_proven(distributions.pinned(layers.pins), proven_with)
-    runtime = f"{_RUNTIMES}:{layers.key(base.id)[:12]}"
-    bill = "" if anew else image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
-    if not bill:
-        python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), proven_with["python"])
-        _build_runtime(client, layers, base, wanted).tag(runtime)
-        bill = image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
+    runtime, bill = _runtime(client, layers, base, wanted, python=proven_with["python"], anew=anew)
     own = release.content_labels(licenses=sbom.licenses(bill), base_digest=image.digest(base))
     with tempfile.TemporaryDirectory() as scratch:
         lay_out(Path(scratch), params, candidate, bill=bill)
         print(f"building the image on {wanted}")
         return base, image.build(client, Path(scratch), base_image=runtime, labels={**labels, **own})
+
+
+@contextmanager
+def of_folder(client: Any, folder: Path, candidate: Candidate) -> Iterator[Any]:
+    """An image of a candidate folder without its params, as `package` builds it, with a server that joins no requests; removed at the end.
+
+    It has the Python and the packages of this process, because nothing says what the candidate was proven with.
+    """
+    python = platform.python_version()
+    wanted = python_version.base_image(python)
+    base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate)
+    runtime, bill = _runtime(client, layers, base, wanted, python=python)
+    tag = f"{_COMPARED}:{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory() as scratch:
+        context.lay_out(Path(scratch), folder, candidate, Settings(), bill=bill)
+        print(f"building an image of {folder}")
+        built = image.build(client, Path(scratch), base_image=runtime, labels={})
+    built.tag(tag)
+    try:
+        yield built
+    finally:
+        image.untag(client, built.id, tag)
+
+
+def _runtime(client: Any, layers: RuntimeLayers, base: Any, wanted: str, *, python: str, anew: bool = False) -> tuple[str, str]:
+    """The name and the bill of materials of the image of a runtime, which is built if the engine has none, or if `anew`."""
+    runtime = f"{_RUNTIMES}:{layers.key(base.id)[:12]}"
+    bill = "" if anew else image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
+    if not bill:
+        python_version.require_proven(f"the base image {wanted!r}", image.python_version(client, base.id), python)
+        _build_runtime(client, layers, base, wanted).tag(runtime)
+        bill = image.read_file(client, runtime, sbom.RUNTIME_IN_IMAGE)
+    return runtime, bill
 
 
 def lay_out(target: Path, params: Params, candidate: Candidate, *, bill: str) -> None:

@@ -398,6 +398,11 @@ class Sandbox:
         usage = self.container.stats(stream=False).get("memory_stats", {})
         return int(usage.get("max_usage") or usage.get("usage") or 0)
 
+    def memory_bytes(self) -> int:
+        """The current memory use, without files, which count for the container that read them first."""
+        details = self.container.stats(stream=False).get("memory_stats", {}).get("stats", {})
+        return int(details.get("total_rss", details.get("anon", 0)))
+
     def stop(self, *, timeout_s: int) -> tuple[float, int]:
         """Ask the server to stop. Returns the seconds until it ended, and its exit code."""
         self.require_not_stopped()
@@ -424,10 +429,10 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
     _require_of_this_machine(client)
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
-    container = None
     try:
         container = client.containers.create(
             image,
+            name=network.name,
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},
             labels=_labels(),
@@ -446,8 +451,8 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
         finally:
             made.require_not_stopped()
     finally:
-        if container is not None:
-            remove_container(container)
+        for container in client.containers.list(all=True, filters={"name": network.name}, ignore_removed=True):
+            remove_container(container)  # found by name, because an interrupt may come before the engine's answer is read
         remove_network(network)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from paddleship.errors import RequestError
 from paddleship.reports import units
+from paddleship.shipped.computing.preprocess.pictures import MOST_PIXELS, decoded
 
 _MOST_PICTURE_BYTES = 1_200_000  # of a page, so that it stays below 2 MB with what else it has
+_THUMBNAIL, _WHITE = 96, (255, 255, 255)  # pixels of the longer side; what a transparent picture lies on
 
 
 def render(template: str, **values: Any) -> str:
@@ -34,6 +38,18 @@ def svg(text: str) -> Markup:
 def address(picture: bytes) -> str:
     """An address that holds a PNG file itself."""
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
+
+
+def thumbnail(content: bytes) -> str | None:
+    """The address of a small form of a picture; None if it cannot be decoded."""
+    try:
+        small = decoded(content, what="the picture", max_pixels=MOST_PIXELS, background=_WHITE)
+    except RequestError:
+        return None
+    small.thumbnail((_THUMBNAIL, _THUMBNAIL))
+    stream = io.BytesIO()
+    small.save(stream, format="PNG")
+    return address(stream.getvalue())
 
 
 def pictures(folder: Path, names: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -51,16 +51,24 @@ class Race:
             [[one - other for one, other in zip(*pair, strict=True)] for pair in zip(self.blocks[slower], self.blocks[faster], strict=True)]
         )
 
+    def typical_ms(self) -> dict[str, Interval]:
+        """The median of a block of each participant, with its interval; empty if a request was not answered."""
+        return {} if self.failures else {name: estimates.ratio(blocks) for name, blocks in self.blocks.items()}
+
 
 @dataclass(frozen=True)
 class Latency:
-    """The challenger's speedup over the champion, the champion's ratio to itself, and the verdict; None with failures."""
+    """The challenger's speedup over the champion, the champion's ratio to itself, and the verdict; None with failures.
+
+    `p50_ms` are medians of all samples, `typical_ms` those of blocks with their intervals.
+    """
 
     speedup: Interval | None
     aa_ratio: Interval | None
     verdict: Difference | None
     p50_ms: Mapping[str, float]
     failures: tuple[str, ...]
+    typical_ms: Mapping[str, Interval] = field(default_factory=dict)
 
     def metrics(self) -> dict[str, float]:
         metrics = {f"{name.replace(' ', '_')}_p50_ms": value for name, value in self.p50_ms.items()}
@@ -98,7 +106,7 @@ def race(servers: Servers, bodies: Sequence[bytes], *, effect: float, seconds: f
     speedup, aa_ratio = results.ratio(CHAMPION, CHALLENGER), results.ratio(CHAMPION, AGAIN)
     verdict = estimates.difference(speedup, aa_ratio, effect=effect) if speedup else None
     p50 = {name: float(np.median(samples)) for name, samples in results.samples.items() if samples}
-    return Latency(speedup, aa_ratio, verdict, p50, tuple(results.failures))
+    return Latency(speedup, aa_ratio, verdict, p50, tuple(results.failures), results.typical_ms())
 
 
 def check(latency: Latency, *, allow_slower: bool) -> Check:

@@ -21,7 +21,7 @@ from paddleship.shipped.computing.task_kinds.registration import Positions
 from paddleship.statistics.estimates import Interval
 
 _LABEL = "label"
-_EXAMPLES = 5
+_EXAMPLES = 10
 
 Array = np.ndarray[Any, Any]
 
@@ -31,7 +31,7 @@ class Comparison:
     """What differs over `rows` rows. `drop` is how much of the score is lost, with the 95% interval of the paired difference.
 
     Score and drop are None where labels and outputs do not fit together or there are no labels, the flip rate where nothing is decided.
-    `examples` are rows with both answers: decisions that changed, or where nothing is decided the largest differences.
+    `examples` are rows, with their number, and both answers: decisions that changed, or where nothing is decided the largest differences.
     """
 
     rows: int
@@ -221,4 +221,4 @@ def _changed(
 
 def _example(rows: Rows, index: int, label: Array | None, champion: Array, challenger: Array) -> dict[str, Any]:
     values = {"label": "none" if label is None else of_value(label), "champion": of_value(champion), "challenger": of_value(challenger)}
-    return {"row": of_row(rows, index), **values}
+    return {"number": index, "row": of_row(rows, index), **values}

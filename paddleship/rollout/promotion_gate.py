@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship.acceptance.observing import TIMEOUT_S
-from paddleship.acceptance.transport import Server
-from paddleship.acceptance.transports import server_at
+from paddleship.comparison import side_by_side
+from paddleship.comparison.side_by_side import Limits, ServedImage
 from paddleship.config.params import Params
-from paddleship.containers import image, image_test
+from paddleship.containers import image
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.errors import BadInput, Unavailable
@@ -26,9 +23,6 @@ from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import read_json
 from paddleship.shipped.computing.task_kinds.registration import Positions
-from paddleship.system import locks
-
-_RACED = 8  # different rows that latency is measured with
 
 
 def challenge(params: Params, client: Any, challenger: Shipped, champion: Shipped | None) -> tuple[Report, Recording]:
@@ -45,7 +39,7 @@ def challenge(params: Params, client: Any, challenger: Shipped, champion: Shippe
     facts: dict[str, Any] = {"challenger": challenger.model_dump(), "champion": champion.model_dump() if champion else None}
     recording: Recording = []
     if checks[0].passed:
-        with _serving(client, challenger, params) as server:
+        with side_by_side.serving(client, _served(client, challenger, params), _limits(params)) as server:
             recording = answers.record(server, rows, pads)
             theirs = answers.ask(server, rows, pads, who="challenger") if champion and params.promote.compare else None
         if champion and theirs:
@@ -102,33 +96,18 @@ def _rows(params: Params) -> Rows:
     return rows.take(range(min(len(rows), params.promote.rows)))
 
 
-@contextmanager
-def _started(client: Any, shipped: Shipped, params: Params) -> Iterator[image.Sandbox]:
-    """Run the image locked down. Raises Unavailable where the engine does not have it."""
+def _served(client: Any, shipped: Shipped, params: Params) -> ServedImage:
+    """The image as it is run. Raises Unavailable where the engine does not have it."""
     if (stored_image := image.find(client, shipped.image_id)) is None:
         raise Unavailable(
             f"the image of version {shipped.version} ({shipped.image}) is not in the engine: `docker load` or pull it, or set "
             "promote.compare: false"
         )
-    with image.sandbox(client, stored_image.id, memory_bytes=params.accept.memory_bytes) as sandbox:
-        yield sandbox
+    return ServedImage(f"the image of version {shipped.version} ({shipped.image})", stored_image.id, params.name)
 
 
-def _ready(sandbox: image.Sandbox, shipped: Shipped, params: Params) -> Server:
-    """Wait until the server is ready. Raises Unavailable."""
-    server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
-    try:
-        image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)
-    except image_test.NotReadyError as obstacle:
-        raise Unavailable(f"the image of version {shipped.version} ({shipped.image}) does not serve here: {obstacle}") from None
-    return server
-
-
-@contextmanager
-def _serving(client: Any, shipped: Shipped, params: Params) -> Iterator[Server]:
-    """Run the image until it is ready. Raises Unavailable."""
-    with _started(client, shipped, params) as sandbox:
-        yield _ready(sandbox, shipped, params)
+def _limits(params: Params) -> Limits:
+    return Limits(params.accept.memory_bytes, params.accept.ready_timeout_s)
 
 
 def _compare(
@@ -144,9 +123,10 @@ def _compare(
 ) -> list[Check]:
     """The gates against the champion; adds the compared values to metrics and facts."""
     params, rows, pads = asked
-    with _serving(client, champion, params) as server:
+    ours_served = _served(client, champion, params)
+    with side_by_side.serving(client, ours_served, _limits(params)) as server:
         ours = answers.ask(server, rows, pads, who="champion")
-        requests = [] if ours.fault or theirs.fault else _requests(server, rows, pads)
+        requests = [] if ours.fault or theirs.fault else side_by_side.encoded(server, rows, pads)
     checks = [answers_check("champion", ours, rows), answers_check("challenger", theirs, rows)]
     if not requests:
         return checks
@@ -156,24 +136,18 @@ def _compare(
     metrics |= comparison.metrics()
     facts |= {"examples": comparison.examples, "scores": comparison.scores()}
 
-    @contextmanager
-    def servers() -> Iterator[Mapping[str, latency.Connect]]:
-        with ExitStack() as stack:
-            images = {latency.CHAMPION: champion, latency.AGAIN: champion, latency.CHALLENGER: challenger}
-            started = {name: stack.enter_context(_started(client, shipped, params)) for name, shipped in images.items()}
-            yield {name: _ready(started[name], shipped, params).connect for name, shipped in images.items()}
-
-    with locks.turn_on_machine("benchmark"):
-        raced = latency.race(servers, requests, effect=params.benchmark.effect, seconds=params.promote.latency_seconds)
+    raced = side_by_side.race(
+        client,
+        ours_served,
+        _served(client, challenger, params),
+        requests,
+        _limits(params),
+        effect=params.benchmark.effect,
+        seconds=params.promote.latency_seconds,
+    )
     metrics |= raced.metrics()
     facts |= {"latency": str(raced), "loop": "closed", "concurrency": 1}
     return [*checks, *score_comparison.checks(comparison, params.promote), latency.check(raced, allow_slower=params.promote.allow_slower)]
-
-
-def _requests(server: Server, rows: Rows, pads: Mapping[str, float]) -> list[bytes]:
-    few = rows.take(range(min(len(rows), _RACED)))
-    with closing(server.connect()) as client:
-        return [server.encode(one.tensors) for one in answers.single_rows(few, client.metadata(), pads)]
 
 
 def _headline(challenger: Shipped, champion: Shipped | None, verdict: Verdict, params: Params, facts: Mapping[str, Any]) -> str:

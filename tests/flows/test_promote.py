@@ -9,16 +9,19 @@ import sys
 import urllib.request
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from html import escape as html_text
 from pathlib import Path
 from urllib.error import HTTPError
 
 import pytest
 
 from benchmarks.promote.constant_load import sending
+from paddleship.config import loading
 from paddleship.config.sections.promote import Target
 from paddleship.containers import image
 from paddleship.drift import samples
-from paddleship.promotion.ledger import Ledger
+from paddleship.promotion.ledger import Ledger, Shipped
+from paddleship.rollout import promotion_gate
 from paddleship.rollout.docker_target import DockerTarget
 from paddleship.rollout.rollout_steps import STEPS, crown, note, start, switch
 from tests.flows.helpers import prefect_api, wait_for
@@ -415,3 +418,38 @@ def test_the_ledger_says_what_served_when_and_why(promoted):
     assert promoted.run("1", "ledger", "--at", "2020-01-01").stdout == "nothing of 'linear' served at 2020-01-01 23:59 UTC\n"
     assert len(promoted.run("1", "ledger").stdout.splitlines()) == len(entries)
     assert promoted.run("1", "ledger", "--at", "someday").returncode == 2
+
+
+@pytest.mark.long
+def test_a_comparison_of_two_images_equals_that_of_promote(versions, engine, tmp_path, monkeypatch):
+    versions.settings()
+    one, other = (json.loads((versions.checkouts[version] / "release.json").read_text()) for version in "12")
+    monkeypatch.chdir(versions.checkouts["2"])
+    shipped = [
+        Shipped(model="linear", version=version, **{key: release[key] for key in ("image", "image_id", "candidate_digest")})
+        for version, release in zip("12", (one, other), strict=True)
+    ]
+    judged, _ = promotion_gate.challenge(loading.load(Path("params.yaml")), engine, shipped[1], shipped[0])
+    page, elsewhere = tmp_path / "comparison.html", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    arguments = ["--rows", str(versions.checkouts["2"] / "data/prepared/test.parquet"), "--limit", "50", "--seconds", "2"]
+
+    def compare(*names):
+        command = [sys.executable, "-m", "paddleship.cli.main", "images", "compare", *names, *arguments, "--html", str(page)]
+        return subprocess.run(command, cwd=elsewhere, env=versions.env("2"), capture_output=True, text=True, check=False, timeout=300)
+
+    done = compare(one["image"], other["image"])
+    assert done.returncode == 0, done.stderr
+    metric, after, _, before, *_ = judged.facts["scores"].split()
+    assert [line.split()[:3] for line in done.stdout.splitlines() if line.startswith(metric)] == [[metric, before, after]]
+    drop = [judged.metrics[f"champion_metric_drop{end}"] for end in ("", "_high", "_low")]
+    assert "{}, 95% interval {} to {}".format(*(f"{-one:+z.2g}" for one in drop)) in done.stdout
+    shown = [text for example in judged.facts["examples"] for text in (example["champion"], example["challenger"])]
+    assert shown
+    assert all(text in done.stdout for text in shown)
+    assert html_text(done.stdout.splitlines()[0].partition("`")[0]) in page.read_text(), "behind it is a command, which the page marks"
+    folder = versions.checkouts["2"] / "models/candidates" / other["candidate"]
+    built = compare(one["image"], str(folder))
+    assert built.returncode == 0, built.stderr
+    assert f"{metric} " in built.stdout
+    assert not [tag for stored in engine.images.list() for tag in stored.tags if tag.startswith("paddleship/compared")]

@@ -7,11 +7,15 @@ from html.parser import HTMLParser
 
 import pytest
 
-from paddleship.pages import charts, comparison_page, run_page
+from paddleship.config.sections.sweep import Sweep
+from paddleship.pages import charts, comparison_page, image_comparison_page, run_page, variants_page
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
 from paddleship.statistics.estimates import Interval
+from paddleship.sweep import choice
+from tests.made_images import compared
 from tests.paddleship.pages.made import reports
+from tests.paddleship.sweep.helpers import done, failed
 
 EVIL = "<script>alert(1)</script>好的&$x_1$\"'"
 
@@ -111,7 +115,7 @@ def pages(folder):
         "红酒": {"changed": [{"row": {"文本": "好的"}, "label": "好", "eager": "好", "candidate": "坏"}], "worst": None}
     }
     many = reports(names=[f"candidate-{number}" for number in range(40)])
-    compared = [Compared.of("a", reports(accuracy=0.9), {}), Compared.of("b", reports(accuracy=0.7, valid=False), {})]
+    runs = [Compared.of("a", reports(accuracy=0.9), {}), Compared.of("b", reports(accuracy=0.7, valid=False), {})]
     return {
         "Chinese": (run_page.of("评论", chinese, folder, params={"类": "好"}), "红酒 is 7.50× as fast as eager", "All 6 gates passed"),
         "40 candidates": (run_page.of("many", many, folder, params={}), "candidate-0 is 7.50×", "All 6 gates passed"),
@@ -121,12 +125,17 @@ def pages(folder):
             "Failed: train: NaN",
         ),
         "disturbed": (run_page.of("busy", reports(valid=False), folder, params={}), "cannot be told", "the speed is not valid"),
-        "comparison": (comparison_page.of(compared), "a is better", "Not all of it can be trusted"),
+        "images": (
+            image_comparison_page.of(compared(drop=(-0.05, -0.08, -0.02), names=("差", "好的"))),
+            "好的 is better",
+            "Both answered",
+        ),
+        "comparison": (comparison_page.of(runs), "a is better", "Not all of it can be trusted"),
     }
 
 
 @pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
-@pytest.mark.parametrize("name", ["Chinese", "40 candidates", "failed", "disturbed", "comparison"])
+@pytest.mark.parametrize("name", ["Chinese", "40 candidates", "failed", "disturbed", "comparison", "images"])
 def test_a_browser_without_a_network_shows_the_answer_and_the_verdict(tmp_path, name):
     content, answer, verdict = pages(tmp_path)[name]
     page = tmp_path / "page.html"
@@ -136,3 +145,15 @@ def test_a_browser_without_a_network_shows_the_answer_and_the_verdict(tmp_path, 
     done = subprocess.run(alone, capture_output=True, encoding="utf-8", timeout=120, check=True)
     shown = parts(done.stdout).text.replace("\xa0", " ")
     assert 0 <= shown.index(answer) < shown.index(verdict)
+
+
+def test_the_page_of_a_sweep_begins_with_the_chosen_variant_and_marks_it():
+    variants = [done(1), done(2, p50=0.5), failed(3), done(4, p50=2.0, valid=False), done(5, p50=3.0)]
+    chosen = choice.choose({one.number: one.figures for one in variants if one.figures}, Sweep())
+    page = variants_page.of("m-1", variants, chosen)
+    text = parts(page).text.replace("\xa0", " ")
+    assert text.index("Variant 2 (epochs=2) is chosen, with validation accuracy 0.9000") < text.index("variant 3 (epochs=3): GateFailed")
+    assert re.findall(r'class="chosen"><td>(\d)', page) == ["2"]
+    assert "train.epochs" in text
+    none = choice.choose({}, Sweep(max_p50_ms=0.1))
+    assert "within_limits" in parts(variants_page.of("m-1", [failed(1)], none)).text

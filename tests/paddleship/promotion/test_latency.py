@@ -80,6 +80,8 @@ def test_a_slower_challenger_is_told_and_refused_unless_it_may_be_slower(told):
     assert found.speedup.low < 2 / 3 < found.speedup.high < 1
     assert not latency.check(found, allow_slower=False).passed
     assert latency.check(found, allow_slower=True).passed
+    typical = found.typical_ms[latency.CHALLENGER]
+    assert 2.85 < typical.low < typical.value < typical.high < 3.15
 
 
 def test_a_faster_challenger_is_better(told):
@@ -108,4 +110,5 @@ def test_one_that_fails_has_no_speed_and_is_refused_whatever_is_allowed(race):
     found = race({}, status=500)
     assert found.verdict is None
     assert found.failures[0].startswith("challenger: 500")
+    assert found.typical_ms == {}
     assert not latency.check(found, allow_slower=True).passed

@@ -48,7 +48,7 @@ def test_a_worse_challenger_shows_its_loss_with_an_interval_and_the_rows_that_it
     assert found.scores().startswith("accuracy 0.8500 against 0.9500 on 400 rows (-0.1000, 95% interval -0.1")
     assert found.flips == 40
     assert found.flip_rate.low < 0.1 < found.flip_rate.high
-    assert len(found.examples) == 5
+    assert len(found.examples) == 10
     assert found.examples[0]["row"]["text"].startswith("row 20 x")
     assert found.examples[0]["row"]["text"].endswith(" …")
     shown = found.examples[0]
@@ -130,7 +130,7 @@ def test_rows_without_labels_have_no_score_and_the_gate_on_it_says_what_to_set(t
     unlabelled = replace(rows(), labels=np.zeros(0))
     found = score_comparison.compare(unlabelled, answers(wrong(20)), answers(wrong(60)), task=task, classes=CLASSES)
     assert (found.flips, found.drop, found.champion) == (flips, None, None)
-    assert [one["label"] for one in found.examples] == ["none"] * 5
+    assert [one["label"] for one in found.examples] == ["none"] * 10
     assert found.scores() == "the scores are unknown, because the rows have no labels"
     (check,) = score_comparison.checks(found, Promote())
     assert not check.passed
