@@ -59,6 +59,7 @@ def develop_to_deploy(
         timeout_s: Seconds after which the run ends as failed; what is finished by then is kept. Default: no limit.
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
+    run_names.set_name(f"{params_file or 'params.yaml'} until {until}")  # until the params are read
     try:
         again = again or []
         working_copy, remote_pools = _begin(overrides, params_file, until, again, pools or {}, isolated=isolated, commit=commit)
