@@ -312,6 +312,6 @@ def _publish(working_copy: Workspace, values: params.Params, tracker: Tracker, r
         summary.markdown(rows),
         summary.findings(rows),
         artifact.picture(picture) if measured else "",
-        artifact.links({"Which candidate is better": tracker.view_url, "This run in MLflow": tracker.url}),
+        artifact.links({"Which run is better": tracker.view_url, "This run in MLflow": tracker.url}),
         description=summary.headline(rows),
     )

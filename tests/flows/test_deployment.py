@@ -283,7 +283,7 @@ def test_two_runs_side_by_side_end_with_their_own_codes_and_leave_the_checkout_a
     assert artifact["data"].startswith("**Failed: train: validation_r2 is ")
     assert "| stage | seconds | status | verdict | headline |" in artifact["data"]
     assert re.search(r"\* \[The report\]\(http.+/artifacts/report.html\)\n", artifact["data"])
-    assert re.search(r"\* \[Which candidate is better\]\(http.+\)\n\* \[This run in MLflow\]\(http.+\)$", artifact["data"])
+    assert re.search(r"\* \[Which run is better\]\(http.+\)\n\* \[This run in MLflow\]\(http.+\)$", artifact["data"])
 
 
 def test_a_wrong_value_is_refused(deploy):
