@@ -123,7 +123,8 @@ def findings(rows: Sequence[Row]) -> str:
 def headline(rows: Sequence[Row]) -> str:
     """The run in one line: the stage that failed and why, otherwise what the last stage or the benchmark found."""
     decisive = [row for row in rows if row.status == StageStatus.FAILED] or [row for row in rows if row.stage == "benchmark"] or rows[-1:]
-    return f"{decisive[0].stage}: {decisive[0].headline}"
+    stage = f"{decisive[0].stage}: "
+    return stage + decisive[0].headline.removeprefix(stage)  # which the reason of a missed gate begins with
 
 
 def unseen(rows: Sequence[Row]) -> list[str]:

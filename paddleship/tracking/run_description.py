@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paddleship.pages import first_screen
+from paddleship.pages import first_screen, units
 from paddleship.reports.candidate_rows import candidate_rows
 from paddleship.reports.finding import Finding
 from paddleship.reports.provenance import measured_elsewhere
@@ -41,7 +41,7 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     trained = next((report.headline for report in ordered if report.stage == "train"), None)
     parts = [
         first_screen.of_run(ordered).markdown() + _reason(ordered),
-        f"p99 {_number(row.get('p99_ms'))} ms, noise ratio {_number(row.get('noise_ratio'), 2)}.",
+        f"99 of 100 requests take at most {units.duration(row['p99_ms'])}." if row.get("p99_ms") else "",
         f"Training: {trained}." if trained else "",
         f"Accepted as `{release['image']}`. [The run that made it]({run})",
         f"![Latency of every candidate]({picture})" if picture else "",

@@ -28,6 +28,7 @@ _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
 _ENTRY = "spool_entry"  # tag with the name of the entry
 _MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
 _VALID = "benchmark_valid"
+_LONGEST_TITLE = 36  # characters that are seen of a run's name in the table
 _CALLED = {"metric": "proof_score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
 
 
@@ -170,7 +171,7 @@ def _send_candidate(
         run_id = runs[0].info.run_id
     else:
         kinship = {search.PARENT: facts["run_id"], "variant": name, "run": facts["tags"].get("mlflow.runName", facts["run_id"])}
-        title = f"{_differs(facts)}, {name}"
+        title = _title(facts, name)
         run_id = client.create_run(facts["experiment_id"], start_time=at_ms or None, tags=kinship, run_name=title).info.run_id
     made_by = {key: value for key, value in facts["params"].items() if key.split(".")[0] in _MAKING}
     made_by |= {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
@@ -186,11 +187,12 @@ def _send_candidate(
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
 
 
-def _differs(facts: Mapping[str, Any]) -> str:
-    """How this run differs from others of its model: its name without the model and the id, which MLflow's page has in other columns."""
-    tags = facts["tags"]
-    name = str(tags.get("mlflow.runName", facts["run_id"]))
-    return name.removeprefix(f"{facts['experiment']}: ").removesuffix(names.ending(tags.get("prefect_flow_run", "")))
+def _title(facts: Mapping[str, Any], candidate: str) -> str:
+    """How the run differs from others of its model, and the candidate; the model if the former does not fit, because params are columns."""
+    tags, model = facts["tags"], facts["experiment"]
+    name = str(tags.get("mlflow.runName", facts["run_id"])).removesuffix(names.ending(tags.get("prefect_flow_run", "")))
+    title = f"{name.removeprefix(f'{model}: ')}, {candidate}"
+    return title if len(title) <= _LONGEST_TITLE else f"{model}, {candidate}"
 
 
 def _started_ms(report: Report) -> int:

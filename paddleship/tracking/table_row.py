@@ -43,7 +43,7 @@ class TableRow:
 
     def texts(self, row: Mapping[str, Any]) -> dict[str, str]:
         """The tags that are columns: score and speedup with intervals, size, and verdict."""
-        return {"score": self._score(), "speedup over eager": _speedup(row), "size": self._size(row), "verdict": self._verdict(row)}
+        return {"score": self._score(), "speedup": _speedup(row), "size": self._size(row), "verdict": self._verdict(row)}
 
     def _score(self) -> str:
         one = self.measured

@@ -29,6 +29,7 @@ def test_the_run_in_one_line_is_what_failed_or_else_what_was_measured():
     measured = Row("benchmark", "ran", REPORT.model_copy(update={"headline": "onnxruntime: 9× eager"}))
     assert summary.headline([measured, Row("package", "ran", REPORT)]) == "benchmark: onnxruntime: 9× eager"
     assert summary.headline([measured, Row("package", "failed", None, reason="no engine")]) == "package: no engine"
+    assert summary.headline([Row("train", "failed", None, reason="train: score is 3 (limit 2)")]) == "train: score is 3 (limit 2)"
     assert summary.headline([Row("prepare", "ran", REPORT)]) == "prepare: 1 of 1"
 
 

@@ -134,7 +134,6 @@ def test_a_version_begins_with_the_verdict_of_its_run_and_says_why_it_was_chosen
     description = client(store).get_model_version("reviews", "1").description
     assert description.startswith("**All 2 gates up to benchmark passed, but the speed is not valid: the machine was not free.** ")
     assert "Chosen because it has the best p50_ms." in description.splitlines()[0]
-    assert "noise ratio 0.90." in description
     assert "Training: learned." in description
     assert f"/runs/{tracker.run_id}?" in description
     assert "Findings" not in description

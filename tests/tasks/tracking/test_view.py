@@ -36,7 +36,7 @@ def test_a_run_leaves_two_views_and_the_first_shows_winners_by_score(start, stor
     state = found["Which run is better"]
     assert (state["searchFilter"], state["orderByKey"]) == ("tags.winner = 'True'", "metrics.`score`")
     assert state["selectedColumns"] == [
-        "tags.`score`", "tags.`speedup over eager`", "metrics.`p50_us`", "tags.`size`", "tags.`verdict`"
+        "tags.`score`", "tags.`speedup`", "metrics.`p50_us`", "tags.`size`", "tags.`verdict`"
     ]  # fmt: skip
     shown = [column for column in state["columnOrder"] if column in state["selectedColumns"]]
     assert shown == state["selectedColumns"]
