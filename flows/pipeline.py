@@ -305,13 +305,14 @@ def _publish(working_copy: Workspace, values: params.Params, tracker: Tracker, r
     picture = working_copy.root / values.paths.reports / "benchmark" / "latency.png"
     measured = picture.exists() and any(row.stage == "benchmark" and row.report for row in rows)
     failed = next((row.reason for row in rows if row.reason), None)
+    screen = first_screen.of_run([row.report for row in rows if row.report], failure=failed)
     artifact.publish(
         "summary",
-        first_screen.of_run([row.report for row in rows if row.report], failure=failed).markdown(),
+        screen.markdown(),
         artifact.links({"The report": tracker.page_address(run_page.NAME)}),
         summary.markdown(rows),
         summary.findings(rows),
         artifact.picture(picture) if measured else "",
         artifact.links({"Which run is better": tracker.view_url, "This run in MLflow": tracker.url}),
-        description=summary.headline(rows),
+        description=screen.mark,
     )

@@ -24,10 +24,10 @@ MODE = "workflowType=machine_learning"  # part of an address, so that the page d
 _TRIED = ("3.17.",)
 _MODE_OF_PAGE = "TABLE"
 _WIDTHS = {  # in pixels, in the order of the columns
-    "attributes.`Run Name`": 250,
+    "attributes.`Run Name`": 240,
     "runDateAndNestInfo": 138,  # when it was made
     "tags.`score`": 166,
-    "tags.`speedup`": 128,
+    "tags.`speedup`": 140,
     "metrics.`p50_us`": 62,
     "tags.`size`": 122,
     "tags.`verdict`": 122,
