@@ -113,9 +113,10 @@ def champion(uri: str, model: str) -> tuple[str, Run] | None:
 
 
 def reports(uri: str, run: Run) -> list[Report]:
-    """The reports of a run, in the order of their stages. Raises Unavailable."""
+    """The reports of a run, in the order of their stages; beside them are pages, such as `sbom.cdx.json`. Raises Unavailable."""
     with reached(uri), tempfile.TemporaryDirectory() as scratch:
-        stored = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
+        kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports")]
+        stored = [path for path in kept if PurePosixPath(path).suffixes == [".json"]]
         paths = [path for name in stored if (path := download(uri, run, name, Path(scratch)))]
         return in_order([Report.read(path.parent, path.stem) for path in paths])
 

@@ -6,6 +6,7 @@ import pytest
 
 from paddleship.errors import GateFailed
 from paddleship.reports.finding import Finding
+from paddleship.tracking import runs
 from paddleship.tracking.live import live_metrics
 from tests.paddleship.pages import made
 from tests.tasks.tracking.helpers import children, client
@@ -249,3 +250,13 @@ def test_a_run_that_measured_anew_has_what_unchanged_stages_said_of_its_candidat
     found = children(store, tracker.run_id)["onnxruntime"].data
     assert (found.metrics["proof_score"], found.metrics["p50_ms"], found.tags["status"]) == (0.8, 1.0, "measured")
     assert found.metrics["test_score"] == 0.9
+
+
+def test_the_page_of_a_report_is_not_read_as_a_report(start, store, reports):
+    (train, _), folder = reports
+    (folder / "package").mkdir()
+    (folder / "package/sbom.cdx.json").write_text('{"bomFormat": "CycloneDX"}')
+    packed = train.model_copy(update={"stage": "package", "facts": {"page": "package/sbom.cdx.json"}})
+    tracker = logged(start(store), folder, train, packed)
+    (run,) = [run for run in runs.find(store) if run.run_id == tracker.run_id]
+    assert [report.stage for report in runs.reports(store, run)] == ["train", "package"]
