@@ -41,10 +41,13 @@ pipeline: setup ## run the pipeline from data to image: [PARAMS=file laid over p
 		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
 	@$(BIN)/paddleship run --until $(UNTIL) $(if $(PARAMS),--params $(PARAMS))
 
-ci: setup ## what a CI job runs: the pipeline if something changed, and reports/ci.md: [UNTIL=stage] [DEPLOYMENT=name] [FORCE=1]
+ci: no-stale-report setup ## what a CI job runs: the pipeline if something changed, and reports/ci.md: [UNTIL=stage] [DEPLOYMENT=name] [FORCE=1]
 	@if [ -z "$(DEPLOYMENT)" ] && { [ "$(UNTIL)" = accept ] || [ "$(UNTIL)" = package ]; }; then \
 		infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE) || true; fi
 	@$(BIN)/paddleship ci --until $(UNTIL) $(if $(DEPLOYMENT),--deployment $(DEPLOYMENT)) $(if $(FORCE),--force)
+
+no-stale-report: # of an earlier job in the same workspace, also if setup fails
+	@rm -f reports/ci.md
 
 ui: setup ## start Prefect's and MLflow's pages on loopback: [PREFECT_PORT=4200] [MLFLOW_PORT=5000]
 	@$(BIN)/paddleship ui

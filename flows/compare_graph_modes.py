@@ -48,6 +48,7 @@ def compare_graph_modes(
         threads: Threads and cores of every mode.
         torch_site: The site-packages folder of PyTorch, where it is not installed beside Paddle.
     """
+    run_names.set_name(f"graph modes of {', '.join(networks or ['all networks'])}")
     settings: dict[str, Any] = {"networks": networks, "modes": modes, "rounds": rounds, "threads": threads, "torch_site": torch_site}
     settings = {key: value for key, value in settings.items() if value is not None} | ({"full": True} if full else {})
     root = Path.cwd()

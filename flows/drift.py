@@ -32,11 +32,12 @@ def drift(
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         retrain: Make new drift an event in Prefect, whose automation "retrain on drift" starts the deployment retrain; the schedule does.
     """
+    run_names.set_name(f"drift of {params_file or 'params.yaml'}")
     try:
         checkout = workspace.checkout_of(Path.cwd())
         crashed_runs.hold(Local.of(checkout))
         values = params_overlay.load(checkout, params_file)
-        run_names.set_name(f"{values.name}: requests of {hours or values.drift.hours} hours")
+        run_names.set_name(f"drift of {values.name}: requests of {hours or values.drift.hours} hours")
         result = drift_check.check(checkout, values, sample=sample, candidate=candidate, hours=hours)
         new = drift_check.notify(Local.of(checkout), result, params_file=params_file) if retrain else []
     except PaddleshipError as error:

@@ -59,6 +59,7 @@ def develop_to_deploy(
         timeout_s: Seconds after which the run ends as failed; what is finished by then is kept. Default: no limit.
         trigger: Why this run was started; MLflow shows it as the tag trigger.
     """
+    run_names.set_name(f"{params_file or 'params.yaml'} until {until}")  # until the params are read
     try:
         again = again or []
         working_copy, remote_pools = _begin(overrides, params_file, until, again, pools or {}, isolated=isolated, commit=commit)
@@ -304,13 +305,14 @@ def _publish(working_copy: Workspace, values: params.Params, tracker: Tracker, r
     picture = working_copy.root / values.paths.reports / "benchmark" / "latency.png"
     measured = picture.exists() and any(row.stage == "benchmark" and row.report for row in rows)
     failed = next((row.reason for row in rows if row.reason), None)
+    screen = first_screen.of_run([row.report for row in rows if row.report], failure=failed)
     artifact.publish(
         "summary",
-        first_screen.of_run([row.report for row in rows if row.report], failure=failed).markdown(),
+        screen.markdown(),
         artifact.links({"The report": tracker.page_address(run_page.NAME)}),
         summary.markdown(rows),
         summary.findings(rows),
         artifact.picture(picture) if measured else "",
-        artifact.links({"Which candidate is better": tracker.view_url, "This run in MLflow": tracker.url}),
-        description=summary.headline(rows),
+        artifact.links({"Which run is better": tracker.view_url, "This run in MLflow": tracker.url}),
+        description=screen.mark,
     )

@@ -57,6 +57,7 @@ def promote(version: str = "challenger", params_file: str | None = None) -> Stat
         version: Number of the model version, or an alias such as challenger.
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
     """
+    run_names.set_name(f"promote {version}")
     return _flow_run(lambda: _promote(version, params_file))
 
 
@@ -69,6 +70,7 @@ def rollback(version: str | None = None, params_file: str | None = None, reason:
         params_file: A file laid over params.yaml, such as examples/linear/params.yaml.
         reason: Why, for the ledger.
     """
+    run_names.set_name(f"roll back to {version or 'the former champion'}")
     return _flow_run(lambda: roll_back(version, params_file, reason=reason, step=_task, say=get_run_logger().info, name=run_names.set_name))
 
 
@@ -87,7 +89,7 @@ def _promote(version: str, params_file: str | None) -> str:
     registry = Registry(local.tracking_uri(), values.name, artifact_root=local.artifact_root)
     ledger = Ledger(checkout / values.promote.ledger, values.name, elsewhere=registry.entries())
     challenger, champion = registry.version(version), registry.champion()
-    run_names.set_name(f"{values.name} version {challenger.version}")
+    run_names.set_name(f"promote {values.name} version {challenger.version}")
     with image.engine() as client:
         if (decision := _known(ledger, challenger, _gates(values))) is not None:
             get_run_logger().info(

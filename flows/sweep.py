@@ -71,6 +71,7 @@ def sweep(
         commit: A commit, branch or tag that all variants run; default: the checked-out commit.
         deployment: The deployment that runs the variants, such as develop-to-deploy/local; default: processes of this machine.
     """
+    run_names.set_name(f"sweep of {params_file or 'params.yaml'}")
     try:
         checkout = workspace.checkout_of(Path.cwd())
         crashed_runs.hold(Local.of(checkout))
@@ -88,7 +89,7 @@ def _sweep(checkout: Path, params: SweepParams, deployment: str | None) -> State
         get_run_logger().warning("%d files with uncommitted changes are not part of this sweep: %s", len(changed), ", ".join(changed[:5]))
     version = pending_changes.version_of(checkout, str(flow_run.id), commit=commit, overlay=params.overlay, until=values.sweep.until)
     name = name_of(values, commit, version)
-    run_names.set_name(f"{name}: {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
+    run_names.set_name(f"sweep {name} over {', '.join(path.rpartition('.')[2] for path in values.sweep.space)}")
     journal = Journal(checkout / FOLDER / "sweeps" / name)
     with journal.lock():
         local = Local.of(checkout)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,15 @@ from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_di
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
-from paddleship.pages import run_page
+from paddleship.pages import first_screen, run_page
 from paddleship.reports.figures import distinct
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
-from paddleship.tracking import client, run_description, runs
+from paddleship.system import disk
+from paddleship.tracking import client, run_description, runs, spool
 from paddleship.tracking.runs import Run
 
 _PICTURE = "pictures/benchmark/latency.png"
@@ -44,27 +46,51 @@ def skip(checkout: Path, report: Path) -> str:
     return message
 
 
+def begin(report: Path) -> None:
+    """Replace the report of an earlier job in the same workspace by one that is true if this job is killed."""
+    with disk.full_is_unavailable("the job"):
+        report.unlink(missing_ok=True)
+        write_text(report, "**This job has not ended.** If it does not run any more, it was killed: see its log, and start it again.\n")
+
+
 def fail(error: PaddleshipError, commit: str, report: Path) -> None:
-    """Write the report of a job that ended with an error before or outside of its run."""
-    write_text(report, _text([f"**{error.outcome}: {error}**", *_failure(error.exit_code, commit)]))
+    """Write the report of a job that ended with an error before or outside of its run, or leave the one of `begin` if the disk is full."""
+    with suppress(OSError):
+        write_text(report, _text([_failed(f"{error.outcome}: {error}", []), *_ended(error.exit_code, commit)]))
 
 
 def write(local: Local, state: Any, changed: Mapping[str, Sequence[str]], report: Path, *, commit: str) -> None:
-    """Write the report of a run of that commit which ended in this state of Prefect."""
+    """Write the report of a run of that commit which ended in this state of Prefect. Raises Unavailable if the disk is full."""
+    reason = "" if state.is_completed() else f"{state.name}: {state.message}"
     try:
-        text = _report(local, state, changed, report.parent)
+        text = _report(local, state, changed, report.parent, reason=reason)
     except Unavailable as trouble:  # of the report, not of the run
-        verdict = "the run passed" if state.is_completed() else f"{state.name}: {state.message}"
-        text = [f"**{verdict}**", "", f"Its figures are not here: {trouble}", "", *lines(changed)]
+        text = _without_mlflow(local, state, changed, trouble, reason=reason)
     if not state.is_completed():
         from paddleship.orchestration import run_state  # imports Prefect
 
-        text += _failure(run_state.exit_code(state), commit)
-    write_text(report, _text(text))
+        text += _ended(run_state.exit_code(state), commit)
+    with disk.full_is_unavailable("the report of the job"):
+        write_text(report, _text(text))
 
 
-def _failure(exit_code: int, commit: str) -> list[str]:
+def _failed(reason: str, reports: Sequence[Report]) -> str:
+    """The first screen of a job that failed; the reason ends with the next step."""
+    return first_screen.of_run(reports, failure=reason).markdown()
+
+
+def _ended(exit_code: int, commit: str) -> list[str]:
     return ["", f"Exit code {exit_code}, commit `{commit}`."]
+
+
+def _without_mlflow(local: Local, state: Any, changed: Mapping[str, Sequence[str]], trouble: Unavailable, *, reason: str) -> list[str]:
+    """The report of a run from what waits on this machine to be sent, because MLflow does not answer."""
+    reports = spool.of_flow_run(local.spool, str(state.state_details.flow_run_id))
+    if reports:
+        text = [run_description.markdown(reports, links={}, failure=reason or None)]
+    else:
+        text = [_failed(reason, []) if reason else "**The run passed.**"]
+    return [*text, "", f"Its run in MLflow is not here: {trouble}", "", *lines(_concerned(changed, reports) if reason else changed)]
 
 
 def _concerned(changed: Mapping[str, Sequence[str]], reports: Sequence[Report]) -> dict[str, Sequence[str]]:
@@ -77,16 +103,15 @@ def _concerned(changed: Mapping[str, Sequence[str]], reports: Sequence[Report]) 
     return reached
 
 
-def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path) -> list[str]:
+def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], folder: Path, *, reason: str) -> list[str]:
     """The report of a run that has ended, from what MLflow has of it; the picture goes into `folder`."""
     uri = local.tracking_uri()
     run = runs.of_flow_run(uri, str(state.state_details.flow_run_id))
-    reason = "" if state.is_completed() else f"{state.name}: {state.message}"
     reports = runs.reports(uri, run) if run else []
     if reason:
         changed = _concerned(changed, reports)
     if run is None or not reports:
-        return [f"**{reason}**" if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
+        return [_failed(reason, []) if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
     text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
         folder.mkdir(parents=True, exist_ok=True)

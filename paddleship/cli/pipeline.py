@@ -21,7 +21,7 @@ from paddleship.reports.order import STAGES, StageName
 @options.UNTIL
 @click.option("--commit", metavar="NAME", help="a commit, branch or tag to run in a separate worktree  [default: this checkout]")
 @click.option("--deployment", metavar="NAME", help="let a worker run it, such as develop-to-deploy/local, and follow it")
-@click.option("--name", metavar="NAME", help="name of the run in Prefect and MLflow  [default: model, differing params, two words]")
+@click.option("--name", metavar="NAME", help="name of the run in Prefect and MLflow  [default: model, differing params, end of its id]")
 @click.option("--no-register", is_flag=True, help="do not register the accepted candidate as challenger")
 @click.option("--on", multiple=True, metavar="STAGE=POOL", help="run this stage on a worker of that pool; once per stage")
 @click.option(
@@ -73,24 +73,26 @@ def run(
 @click.option("--report", type=Path, default=Path("reports/ci.md"), show_default=True, metavar="FILE", help="where the report goes")
 def ci(until: StageName, deployment: str | None, force: bool, report: Path) -> int:
     """Run the pipeline if params, code or data changed, and write a report: what a CI job calls."""
-    checkout, local = open_checkout()
-
     from paddleship.cli import ci_report
     from paddleship.execution import workspace
 
-    report = report.absolute()
-    report.unlink(missing_ok=True)  # of an earlier job in the same workspace
+    report, commit = report.absolute(), "unknown"
     try:
-        return _ci_job(checkout, local, until, deployment, report, force=force)
+        ci_report.begin(report)
+        checkout, local = open_checkout()
+        commit = workspace.commit(checkout)
+        return _ci_job(checkout, local, until, deployment, report, commit=commit, force=force)
     except PaddleshipError as error:
-        ci_report.fail(error, workspace.commit(checkout), report)
+        ci_report.fail(error, commit, report)
+        raise
+    except BaseException as error:
+        ci_report.fail(PaddleshipError(f"the job ended by {type(error).__name__}: {error}: see its log"), commit, report)
         raise
 
 
-def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None, report: Path, *, force: bool) -> int:
+def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None, report: Path, *, commit: str, force: bool) -> int:
     """Run what changed, and write the report. Returns the exit code of the run."""
     from paddleship.cli import ci_report
-    from paddleship.execution import workspace
     from paddleship.orchestration import pending_changes
 
     changed = pending_changes.changes(checkout, until)
@@ -98,7 +100,6 @@ def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None
         print(ci_report.skip(checkout, report))
         return 0
     print("\n".join(pending_changes.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
-    commit = workspace.commit(checkout)
     forced: dict[str, Any] = {"force": force} if (deployment or "").startswith("retrain/") else {}
     state = _pipeline(checkout, local, deployment, until=until, commit=commit if deployment else None, trigger="CI", **forced)
     ci_report.write(local, state, changed, report, commit=commit)

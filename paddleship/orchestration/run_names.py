@@ -1,4 +1,4 @@
-"""Names of flow runs: a description of the run, then the random name that Prefect gave it."""
+"""Names of flow runs: what it does and with what, then the end of its id, which tells it from others of that description."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from paddleship.errors import PaddleshipError
 from paddleship.execution import workspace
 from paddleship.shipped.computing.files import write_text
 from paddleship.sweep import space
+from paddleship.tracking import names
 
 _RANDOM = re.compile(r"[a-z]+(-[a-z]+)+")  # what Prefect calls a run that nobody named
 _MOST = 6  # params in a name
@@ -29,21 +30,24 @@ _CHARACTERS = 120  # of the description: MLflow's database takes 250 for the nam
 
 
 def set_name(description: str) -> str:
-    """Rename this flow run: from `calm-otter` to `description (calm-otter)`; a name that a user chose stays. Returns the name."""
+    """Rename this flow run to `description (9f31c2)`, if its name is a random one or such a name; one that a user chose stays.
+
+    Returns the name.
+    """
     from prefect import get_client
 
     current = str(flow_run.name)
-    name = with_description(current, description)
+    name = with_description(current, description, ending=names.ending(str(flow_run.id or "")))
     if name != current:
         with get_client(sync_client=True) as client:
             client.set_flow_run_name(UUID(flow_run.id), name)
     return name
 
 
-def with_description(current: str, description: str) -> str:
-    if not _RANDOM.fullmatch(current):
+def with_description(current: str, description: str, *, ending: str) -> str:
+    if not _RANDOM.fullmatch(current) and not (ending and current.endswith(ending)):
         return current
-    return f"{description if len(description) <= _CHARACTERS else description[: _CHARACTERS - 1] + '…'} ({current})"
+    return (description if len(description) <= _CHARACTERS else description[: _CHARACTERS - 1] + "…") + ending
 
 
 def of_pipeline(values: Params, root: Path, state: Path) -> str:
@@ -58,13 +62,13 @@ def of_pipeline(values: Params, root: Path, state: Path) -> str:
 def describe(values: Mapping[str, Any], committed: Mapping[str, Any], *, first: Mapping[str, Any]) -> str:
     """The model, and the params that differ from the committed ones: `reviews: epochs=3`. All params are flat.
 
-    Of another model than the committed one, the params are those that differ from the `first` run of the model, and then those that its own
-    file usually sets: the model's `kwargs` and `train`. Sections that variants of a model share are left out.
+    Of another model than the committed one, the params are those that differ from the `first` run of the model; if none does, those that
+    its own file usually sets: the model's `kwargs` and `train`. Sections that variants of a model share are left out.
     """
     changed = _changed(values, committed)
     if "name" in changed:
         own = {path: value for path, value in values.items() if path.startswith(_OWN) and value != _DEFAULTS.get(path)}
-        changed = _changed(values, first) | own if first else own
+        changed = _changed(values, first) or own if first else own
     of_stages = [path for path in changed if path.partition(".")[0] not in space.SHARED]
     if not of_stages:
         return str(values["name"])

@@ -95,12 +95,15 @@ def table(rows: Sequence[Row]) -> Any:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """The rows as Markdown, for the artifact."""
+    """The rows as a list in Markdown, for the artifact, because Prefect's page cuts wide tables off; the first screen has the error."""
     hosts = _hosts(rows)
-    names = ["stage", "seconds", "status", *(["on"] if hosts else []), "verdict", "headline"]
-    lines = [names, ["---"] * len(names)]
-    lines += [[row.stage, row.seconds, row.status, *hosts.get(row.stage, ()), row.verdict, row.headline.replace("|", "/")] for row in rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    return "".join(f"* {_line(row, *hosts.get(row.stage, ()))}\n" for row in rows)
+
+
+def _line(row: Row, host: str = "") -> str:
+    how = [str(row.status), *([f"{row.seconds} s"] if row.seconds != "–" else []), *([f"on {host}"] if host else [])]
+    result = [row.verdict if row.report else "", "the error above" if row.reason else row.headline]
+    return ": ".join([f"**{row.stage}** ({', '.join(how)})", *filter(None, result)])
 
 
 def hosts(rows: Sequence[Row]) -> str:
@@ -118,12 +121,6 @@ def _hosts(rows: Sequence[Row]) -> dict[str, tuple[str]]:
 def findings(rows: Sequence[Row]) -> str:
     """The errors and warnings of all stages as a list in Markdown, for the artifact."""
     return "\n".join(f"* {row.stage}: {finding}" for row in rows if row.report for finding in row.report.serious())
-
-
-def headline(rows: Sequence[Row]) -> str:
-    """The run in one line: the stage that failed and why, otherwise what the last stage or the benchmark found."""
-    decisive = [row for row in rows if row.status == StageStatus.FAILED] or [row for row in rows if row.stage == "benchmark"] or rows[-1:]
-    return f"{decisive[0].stage}: {decisive[0].headline}"
 
 
 def unseen(rows: Sequence[Row]) -> list[str]:

@@ -51,7 +51,7 @@ def roll_back(
             why += f": {' '.join(reason.split())}"[:REASON_CHARACTERS] if reason.strip() else ""
             result = _side_effects(decision, wanted, stays=stays, asked=version)
             decision = ledger.append(Entry(event=Event.DECIDED, action="rollback", shipped=wanted, replaces=replaces, why=why))
-        name(f"{values.name} back to version {decision.shipped.version}")
+        name(f"roll back {values.name} to version {decision.shipped.version}")
         message = carry_out(
             Rollout(values, client, registry, ledger, decision, recording_of(ledger, registry, decision.shipped), accept=None), step=step
         )

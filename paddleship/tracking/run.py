@@ -76,7 +76,7 @@ class Tracker:
 
     @property
     def view_url(self) -> str | None:
-        """The address of the comparison of all candidates in the experiment; None without a server."""
+        """The address of the comparison of all runs in the experiment; None without a server."""
         experiment = self._facts.get("experiment_id")
         return view.link(self._uri, experiment) if self._uri.startswith("http") and experiment else None
 
@@ -85,8 +85,9 @@ class Tracker:
         experiment = self._facts.get("experiment_id")
         if not experiment:
             return None
-        self._send(lambda: view.share(connect(self._uri), experiment, sweep=name, title=title))
-        return view.link(self._uri, experiment, sweep=name) if self._uri.startswith("http") else None
+        shared = view.of_sweep(name, title)
+        self._send(lambda: view.share(connect(self._uri), experiment, shared))
+        return view.link(self._uri, experiment, shared) if self._uri.startswith("http") else None
 
     @property
     def trouble(self) -> str | None:

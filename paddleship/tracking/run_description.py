@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paddleship.pages import first_screen
+from paddleship.pages import first_screen, units
 from paddleship.reports.candidate_rows import candidate_rows
 from paddleship.reports.finding import Finding
 from paddleship.reports.provenance import measured_elsewhere
@@ -17,10 +17,7 @@ _MOST_CHARACTERS = 5000  # that MLflow's database takes as the description of a 
 def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: str | None = None) -> str:
     """A verdict line, the candidates with links to their charts, and the stages in the given order."""
     ordered = list(reports)
-    lines = [first_screen.of_run(ordered, failure=failure).markdown()]
-    benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
-    if benchmark and "reason" in benchmark.facts:
-        lines[0] += f" Chosen because {benchmark.facts['reason']}."
+    lines = [first_screen.of_run(ordered, failure=failure).markdown() + _reason(ordered)]
     rows = candidate_rows(ordered)
     if rows:
         lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
@@ -38,35 +35,30 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
 
 
 def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, picture: str | None = None) -> str:
-    """The description of a model version: figures, the reason of the choice, the run that measured it, its picture, and all findings."""
+    """The description of a model version: the verdict, why it was chosen, the run that measured it, its picture, and all findings."""
     ordered = list(reports)
     row = candidate_rows(ordered).get(release["candidate"], {})
-    disturbed = "" if release.get("benchmark_valid", True) else " **The benchmark is not valid: the machine was not free.**"
-    figures = [
-        f"{release['speedup']:.1f}× eager (95% interval {release['speedup_low']:.1f} to {release['speedup_high']:.1f})",
-        f"p50 {_number(row.get('p50_ms'))} ms",
-        f"p99 {_number(row.get('p99_ms'))} ms",
-        f"noise ratio {_number(row.get('noise_ratio'), 2)}",
-        f"image {release['image_bytes'] / 1e6:,.0f} MB",
-    ]
     trained = next((report.headline for report in ordered if report.stage == "train"), None)
-    benchmark = next((report for report in ordered if report.stage == "benchmark"), None)
-    reason = (
-        f"\n\nChosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}."
-        if benchmark and "reason" in benchmark.facts
-        else ""
-    )
-    text = (
-        f"**{release['candidate']}**: {', '.join(figures)}.{disturbed}"
-        + (f"\n\nTraining: {trained}." if trained else "")
-        + reason
-        + f"\n\nAccepted as `{release['image']}`. [The run that made it]({run})\n"
-        + (f"\n![Latency of every candidate]({picture})\n" if picture else "")
-    )
+    parts = [
+        first_screen.of_run(ordered).markdown() + _reason(ordered),
+        f"99 of 100 requests take at most {units.duration(row['p99_ms'])}." if row.get("p99_ms") else "",
+        f"Training: {trained}." if trained else "",
+        f"Accepted as `{release['image']}`. [The run that made it]({run})",
+        f"![Latency of every candidate]({picture})" if picture else "",
+    ]
+    text = "\n\n".join(filter(None, parts)) + "\n"
     findings = _findings(ordered)
     if sum(len(line) + 1 for line in findings) > _MOST_CHARACTERS - len(text):
         findings = ["", f"{sum(len(report.serious()) for report in ordered)} findings, see the run."]
     return text + "\n".join([*findings, ""])
+
+
+def _reason(reports: Iterable[Report]) -> str:
+    """Why the winner was chosen; empty if nothing was measured."""
+    benchmark = next((report for report in reports if report.stage == "benchmark"), None)
+    if benchmark is None or "reason" not in benchmark.facts:
+        return ""
+    return f" Chosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}."
 
 
 def _candidate(name: str, row: dict[str, Any]) -> str:
@@ -75,7 +67,7 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
     cells += [_number(row.get("noise_ratio"), 2)]
     text = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
-    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {text.replace('|', '/')[:200]} |"
+    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {text.replace('|', '/')} |"
 
 
 def _stage(report: Report) -> str:

@@ -81,7 +81,7 @@ def of_name(uri: str, model: str, name: str) -> Run | None:
 
 
 def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: str) -> None:
-    """Tag the run of a sweep's variant and its candidates, and make it a child of the sweep's run; its winner is named after the variant.
+    """Tag the run of a sweep's variant and its candidates, as a child of the sweep's run, and name candidates after it.
 
     If the run is done, earlier runs of the same variant lose these tags, so that the view of the sweep shows each variant once.
     """
@@ -94,8 +94,7 @@ def link_variant(uri: str, run: Run, *, sweep: str, parent: str | None, label: s
     for candidate in candidates:
         for key, value in tags.items():
             client.set_tag(candidate.info.run_id, key, value)
-        if candidate.data.tags.get("winner") == "True":
-            client.update_run(candidate.info.run_id, name=f"{label}: {candidate.data.tags['variant']}")
+        client.update_run(candidate.info.run_id, name=f"{label}, {candidate.data.tags['variant']}")
     if run.outcome == "done":
         _unlink_earlier(client, run, tags, current={run.run_id, source, *(candidate.info.run_id for candidate in candidates)})
 
@@ -126,9 +125,10 @@ def of_version(uri: str, text: str) -> Run | None:
 
 
 def reports(uri: str, run: Run) -> list[Report]:
-    """The reports of a run, in the order of their stages. Raises Unavailable."""
+    """The reports of a run, in the order of their stages; beside them are pages, such as `sbom.cdx.json`. Raises Unavailable."""
     with reached(uri), tempfile.TemporaryDirectory() as scratch:
-        stored = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports") if item.path.endswith(".json")]
+        kept = [item.path for item in connect(uri).list_artifacts(run.run_id, "reports")]
+        stored = [path for path in kept if PurePosixPath(path).suffixes == [".json"]]
         paths = [path for name in stored if (path := download(uri, run, name, Path(scratch)))]
         return in_order([Report.read(path.parent, path.stem) for path in paths])
 

@@ -17,17 +17,18 @@ from paddleship.errors import without_credentials
 from paddleship.lineage.source import SOURCE_FOLDER
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
-from paddleship.tracking import registry, run_description, search, spool, view
-from paddleship.tracking.client import DeletedExperiment, connect, epoch_metrics, scores
+from paddleship.tracking import names, registry, run_description, search, spool, view
+from paddleship.tracking.client import DeletedExperiment, connect, epoch_metrics
 from paddleship.tracking.store import first_use
+from paddleship.tracking.table_row import TableRow
 
 _KIND = {"mlflow.experimentKind": "custom_model_development"}  # so that the page opens on runs and metrics
 _BATCH = 1000  # MLflow's limit for one request
 _MADE = (Status.MADE, Status.PROVEN, Status.MEASURED)
-_WINNER = "★"  # prefix of a child run's name
 _ENTRY = "spool_entry"  # tag with the name of the entry
 _MAKING = ("seed", "data", "preprocess", "model", "train")  # sections of params that decide what a model answers
 _VALID = "benchmark_valid"
+_LONGEST_TITLE = 36  # characters that are seen of a run's name in the table
 _CALLED = {"metric": "proof_score", "image_bytes": "added_image_bytes"}  # metrics with another name on MLflow's pages
 
 
@@ -40,7 +41,6 @@ def open_run(entry: Path, uri: str) -> str:
     with first_use(uri):
         client = connect(uri)
         facts["experiment_id"] = experiment_id(client, facts["experiment"], location)
-        view.share(client, facts["experiment_id"])
     if facts["run_id"] is None:
         of_entry = f"tags.{_ENTRY} = '{entry.name}'"  # a process that was killed may have created it, and noted nothing
         runs = client.search_runs([facts["experiment_id"]], of_entry, max_results=1)
@@ -130,8 +130,8 @@ def _send_candidates(client: Any, entry: Path, facts: Mapping[str, Any]) -> str:
 
     It waits for the end of the run, because MLflow compares runs by the metric that it got first, and the speedup is known last.
     """
-    own = str(facts["run_id"])
-    reports = [report for report in spool.reports(entry) if report.candidates]
+    own, ordered = str(facts["run_id"]), spool.reports(entry)
+    reports = [report for report in ordered if report.candidates]
     last = next((report for report in reports if _measures(report)), reports[-1] if reports else None)
     if last is None:
         return own
@@ -139,11 +139,10 @@ def _send_candidates(client: Any, entry: Path, facts: Mapping[str, Any]) -> str:
         others = f"tags.evidence = '{_evidence(last)}' AND tags.`{search.PARENT}` != '{own}'"
         if runs := client.search_runs([facts["experiment_id"]], others, max_results=1):
             return str(runs[0].data.tags[search.PARENT])
-    judged = {f"{report.stage}/{key}": value for report in spool.reports(entry) for key, value in report.metrics.items()}
-    score = next((judged[key] for key in scores(judged)), None)
+    judged = TableRow.of(ordered, failure=facts["tags"].get("failure"))
     curves = {name: curve for report in reports for name, curve in report.facts.get("losses", {}).items()}
     for name, row in _rows(reports).items():
-        _send_candidate(client, facts, name, row | {"test_score": score}, last, curve=curves.get(name, []))
+        _send_candidate(client, facts, name, row, last, judged, curve=curves.get(name, []))
     return own
 
 
@@ -158,7 +157,7 @@ def _rows(reports: Sequence[Report]) -> dict[str, dict[str, Any]]:
 
 
 def _send_candidate(
-    client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report, *, curve: Sequence[float]
+    client: Any, facts: Mapping[str, Any], name: str, row: Mapping[str, Any], report: Report, judged: TableRow, *, curve: Sequence[float]
 ) -> None:
     """Create a child run, with the params that made the model and the same metric keys as the others, so that MLflow compares them.
 
@@ -166,28 +165,34 @@ def _send_candidate(
     """
     from mlflow.entities import Metric, Param, RunTag
 
-    run, at_ms = facts["tags"].get("mlflow.runName", facts["run_id"]), _started_ms(report)
-    params = run.removeprefix(f"{facts['experiment']}: ")  # all runs on MLflow's page are of the model that the experiment is called after
+    at_ms = _started_ms(report)
     query = f"tags.`{search.PARENT}` = '{facts['run_id']}' AND tags.variant = '{name}'"
     if runs := client.search_runs([facts["experiment_id"]], query, max_results=1):
         run_id = runs[0].info.run_id
     else:
-        kinship = {search.PARENT: facts["run_id"], "variant": name, "run": run}
-        star, invalid = f"{_WINNER} " if row.get("winner") else "", "" if report.facts.get(_VALID, True) else " (not valid)"
-        title = f"{star}{name}{invalid}, {params}"
+        kinship = {search.PARENT: facts["run_id"], "variant": name, "run": facts["tags"].get("mlflow.runName", facts["run_id"])}
+        title = _title(facts, name)
         run_id = client.create_run(facts["experiment_id"], start_time=at_ms or None, tags=kinship, run_name=title).info.run_id
     made_by = {key: value for key, value in facts["params"].items() if key.split(".")[0] in _MAKING}
     made_by |= {"variant": name, **{key: str(row[key]) for key in ("runtime", "precision") if row.get(key)}}
-    numbers = sorted(_numbers(row), key=lambda number: view.rank(number[0]))
+    numbers = sorted(_numbers({**row, **judged.numbers(row)}), key=lambda number: view.rank(number[0]))
     metrics = [Metric(key, value, at_ms, 0) for key, value in numbers]
     metrics += [Metric("loss", loss, at_ms, step) for step, loss in enumerate(curve) if math.isfinite(loss)]
     tags = [RunTag(key, str(row[key])) for key in ("status", "reason", "winner") if key in row]
     tags += [RunTag(_VALID, str(report.facts[_VALID]))] if _VALID in report.facts else []
-    tags.append(RunTag("evidence", _evidence(report)))
+    tags += [RunTag(key, text) for key, text in {**judged.texts(row), "evidence": _evidence(report)}.items()]
     client.log_batch(run_id, metrics=metrics[:_BATCH], params=[Param(key, value) for key, value in made_by.items()], tags=tags)
     for start in range(_BATCH, len(metrics), _BATCH):
         client.log_batch(run_id, metrics=metrics[start : start + _BATCH])
     client.set_terminated(run_id, "FINISHED" if row.get("status") in _MADE else "FAILED")
+
+
+def _title(facts: Mapping[str, Any], candidate: str) -> str:
+    """How the run differs from others of its model, and the candidate; the model if the former does not fit, because params are columns."""
+    tags, model = facts["tags"], facts["experiment"]
+    name = str(tags.get("mlflow.runName", facts["run_id"])).removesuffix(names.ending(tags.get("prefect_flow_run", "")))
+    title = f"{name.removeprefix(f'{model}: ')}, {candidate}"
+    return title if len(title) <= _LONGEST_TITLE else f"{model}, {candidate}"
 
 
 def _started_ms(report: Report) -> int:
@@ -223,9 +228,11 @@ def close_run(entry: Path, uri: str) -> bool:
 
     client, facts = connect(uri), spool.read(entry)
     source = _send_candidates(client, entry, facts)
+    view.share(client, facts["experiment_id"], view.WINNERS, view.CANDIDATES)
     links = {
         "The candidates of this run as charts": _compare_link(facts, source),
-        "All candidates of all runs": view.link("", facts["experiment_id"]),
+        "The winners of all runs": view.link("", facts["experiment_id"]),
+        "All candidates of all runs": view.link("", facts["experiment_id"], view.CANDIDATES),
     }
     text = run_description.markdown(spool.reports(entry), links=links, failure=facts["tags"].get("failure"))
     final = facts["tags"] | {"mlflow.note.content": text} | ({} if source == facts["run_id"] else {"candidates_of": source})

@@ -52,3 +52,11 @@ def read(entry: Path) -> dict[str, Any]:
 def reports(entry: Path) -> list[Report]:
     """The reports of a spool entry in the order of their stages."""
     return in_order(Report.read(path.parent, path.stem) for path in (entry / "reports").glob("*.json"))
+
+
+def of_flow_run(folder: Path, flow_run: str) -> list[Report]:
+    """The reports of a flow run that wait in the spool; none if they were sent."""
+    for path in folder.glob("*/run.json"):
+        if read(path.parent)["tags"].get("prefect_flow_run") == flow_run:
+            return reports(path.parent)
+    return []

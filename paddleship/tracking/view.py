@@ -1,4 +1,4 @@
-"""A shared view of MLflow's runs page: every measured candidate, fastest first, with the columns and charts for a decision.
+"""Shared views of MLflow's runs page, as a table for a decision: the winner of each run, all measured candidates, the winners of a sweep.
 
 MLflow stores a shared view as a tag of the experiment. The format is not documented, so it is written only for tested versions of
 MLflow. With another version, the link orders the runs and leaves the columns as they are.
@@ -9,49 +9,84 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import urlencode
 
 from paddleship.errors import without_credentials
+from paddleship.tracking import search
 
 KEY = "paddleship"
-_TAGS = "mlflow.sharedViewState."
-TAG = f"{_TAGS}{KEY}"
+TAGS = "mlflow.sharedViewState."
 MODE = "workflowType=machine_learning"  # part of an address, so that the page does not open in its GenAI mode
 _TRIED = ("3.17.",)
-MEASURED = "tags.status = 'measured'"
-_COLUMNS = (
-    "tags.`run`", "tags.`winner`", "metrics.`speedup`", "metrics.`p50_ms`", "metrics.`p99_ms`", "metrics.`test_score`",
-    "metrics.`noise_ratio`", "metrics.`added_image_bytes`", "tags.`benchmark_valid`",
-)  # fmt: skip
+_MODE_OF_PAGE = "TABLE"
+_WIDTHS = {  # in pixels, in the order of the columns
+    "attributes.`Run Name`": 240,
+    "runDateAndNestInfo": 138,  # when it was made
+    "tags.`score`": 166,
+    "tags.`speedup`": 140,
+    "metrics.`p50_us`": 62,
+    "tags.`size`": 122,
+    "tags.`verdict`": 122,
+}
+_COLUMNS = [column for column in _WIDTHS if column.startswith(("tags.", "metrics."))]
+_PARAM_WIDTH = 145
+_CREATED = 0  # a time, the same whenever it is written, so that equal views are equal text
+_MOST_PARAMS, _MOST_RUNS = 4, 200  # that are compared for columns of params
 _BARS = {
     "speedup": "Speedup against eager",
-    "p50_ms": "Median latency in ms",
+    "score": "Score of the eager model on the validation rows",
+    "p50_us": "Median latency in µs",
     "p99_ms": "Latency in ms, 99 of 100 requests",
-    "test_score": "Score of the eager model on all test rows",
     "noise_ratio": "Error against float64, in units of eager's own",
 }
 _PARETO = {
-    "Score against latency": ("p50_ms", "test_score"),
-    "Bytes that the image needs on top of its base, against latency": ("p50_ms", "added_image_bytes"),
+    "Score against latency": ("p50_us", "score"),
+    "Bytes that the image needs on top of its base, against latency": ("p50_us", "added_image_bytes"),
 }
 
 
-def share(client: Any, experiment_id: str, *, sweep: str | None = None, title: str = "Which candidate is better") -> None:
-    """Write the view of all candidates, or of a sweep's winners, into the experiment, unless it is there in this form already."""
-    tag, state = f"{_TAGS}{sweep or KEY}", _encoded(sweep, title)
-    if _known_version() and client.get_experiment(experiment_id).tags.get(tag) != state:
-        client.set_experiment_tag(experiment_id, tag, state)
+@dataclass(frozen=True)
+class View:
+    """The runs of a view and their order; `key` names it in the address."""
+
+    key: str
+    title: str
+    runs: str
+    order: str = "metrics.`score`"
+    ascending: bool = False
 
 
-def link(uri: str, experiment_id: str, *, sweep: str | None = None) -> str:
-    """The address of the view on the server at `uri`, without its user; relative to MLflow's pages if `uri` is empty."""
+WINNERS = View(KEY, "Which run is better", "tags.winner = 'True'")
+CANDIDATES = View(f"{KEY}-candidates", "Which candidate is better", "tags.status = 'measured'", "metrics.`p50_us`", ascending=True)
+
+
+def of_sweep(name: str, title: str = "") -> View:
+    """The winners of the variants of a sweep."""
+    return View(name, title, f"tags.sweep = '{name}' AND {WINNERS.runs}")
+
+
+def share(client: Any, experiment_id: str, *views: View) -> None:
+    """Write views into the experiment, with a column for each param in which their runs differ, unless they are there in this form."""
+    if not _known_version():
+        return
+    tags = client.get_experiment(experiment_id).tags
+    for view in views:
+        state = _encoded(view, _differing(islice(search.pages(client, [experiment_id], view.runs), _MOST_RUNS)))
+        if tags.get(f"{TAGS}{view.key}") != state:
+            client.set_experiment_tag(experiment_id, f"{TAGS}{view.key}", state)
+
+
+def link(uri: str, experiment_id: str, view: View = WINNERS) -> str:
+    """The address of a view on the server at `uri`, without its user; relative to MLflow's pages if `uri` is empty."""
     server = without_credentials(uri).rstrip("/")
-    address = f"{server}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&"
+    address = f"{server}{'/' if uri else ''}#/experiments/{experiment_id}/runs?{MODE}&compareRunsMode={_MODE_OF_PAGE}&"
     if _known_version():
-        return address + urlencode({"viewStateShareKey": sweep or KEY, "compareRunsMode": "CHART"})
-    order = {"orderByKey": "metrics.`speedup`", "orderByAsc": "false"}
-    return address + urlencode({"searchFilter": _filter(sweep), "compareRunsMode": "CHART", **order})
+        return address + urlencode({"viewStateShareKey": view.key})
+    return address + urlencode({"searchFilter": view.runs, "orderByKey": view.order, "orderByAsc": str(view.ascending).lower()})
 
 
 def page(uri: str, experiment_id: str | None, run_id: str) -> str | None:
@@ -66,8 +101,15 @@ def rank(metric: str) -> int:
     return charted.index(metric) if metric in charted else len(charted)
 
 
-def _filter(sweep: str | None) -> str:
-    return f"tags.sweep = '{sweep}' AND tags.winner = 'True'" if sweep else MEASURED
+def _differing(runs: Iterable[Any]) -> list[str]:
+    """The params in which these runs differ, as columns; those that made the model come before its seed and data."""
+    params = [run.data.params for run in runs]
+    paths = sorted({path for row in params for path in row if "." in path or path == "seed"}, key=_of_model)
+    return [f"params.`{path}`" for path in paths if len({row.get(path) for row in params}) > 1][:_MOST_PARAMS]
+
+
+def _of_model(path: str) -> tuple[bool, str]:
+    return not path.startswith(("model.", "train.")), path
 
 
 def _known_version() -> bool:
@@ -76,27 +118,30 @@ def _known_version() -> bool:
     return str(VERSION).startswith(_TRIED)
 
 
-def _encoded(sweep: str | None, title: str) -> str:
-    """The view in MLflow's format: JSON, deflated, in base64."""
-    text = json.dumps(_state(sweep, title), separators=(",", ":"), sort_keys=True)
-    return "deflate;" + base64.b64encode(zlib.compress(text.encode())).decode()
+def _encoded(view: View, params: list[str]) -> str:
+    """The view in MLflow's format, with the name under which its menu "Views" lists it; the state is JSON, deflated, in base64."""
+    text = json.dumps(_state(view, params), separators=(",", ":"), sort_keys=True)
+    state = "deflate;" + base64.b64encode(zlib.compress(text.encode())).decode()
+    return json.dumps({"name": view.title, "createdAt": _CREATED, "updatedAt": _CREATED, "state": state})
 
 
-def _state(sweep: str | None, title: str) -> dict[str, Any]:
+def _state(view: View, params: list[str]) -> dict[str, Any]:
     bars = [_chart("BAR", label, metricKey=metric) for metric, label in _BARS.items()]
     pareto = [_chart("SCATTER", label, xaxis=_axis(x), yaxis=_axis(y)) for label, (x, y) in _PARETO.items()]
     return {
-        "searchFilter": _filter(sweep),
+        "searchFilter": view.runs,
         "lifecycleFilter": "Active",
         "modelVersionFilter": "All Runs",
         "datasetsFilter": [],
         "startTime": "ALL",
-        "orderByKey": "metrics.`speedup`",
-        "orderByAsc": False,
-        "selectedColumns": [*(["tags.`sweep_variant`"] if sweep else []), *_COLUMNS],
+        "orderByKey": view.order,
+        "orderByAsc": view.ascending,
+        "selectedColumns": [*_COLUMNS, *params],
+        "columnOrder": [*_WIDTHS, *params],
+        "columnWidths": _WIDTHS | dict.fromkeys(params, _PARAM_WIDTH),
         "runsHiddenMode": "SHOW_ALL",
         "hideEmptyCharts": True,
-        "compareRunSections": [{"uuid": KEY, "name": title, "display": True, "isReordered": True}],
+        "compareRunSections": [{"uuid": KEY, "name": view.title, "display": True, "isReordered": True}],
         "compareRunCharts": [*bars, *pareto],
         "isAccordionReordered": True,
     }

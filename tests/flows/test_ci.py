@@ -1,5 +1,6 @@
 """`paddleship ci` in a toy checkout, the workflow files that call it, and what it says of a champion."""
 
+import errno
 import os
 import re
 import shutil
@@ -10,19 +11,25 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from prefect.client.schemas.objects import StateDetails
-from prefect.states import Completed
+from prefect.states import Completed, Failed
 
 from paddleship.cli import ci_report
-from paddleship.errors import BadInput
+from paddleship.cli import pipeline as pipeline_commands
+from paddleship.errors import BadInput, Unavailable
 from paddleship.execution import workspace
 from paddleship.orchestration import pending_changes
 from paddleship.servers.local_state import Local
+from paddleship.shipped.computing.files import write_text
 from paddleship.tracking import runs
 from paddleship.tracking.client import connect
+from paddleship.tracking.run import Tracker
 from paddleship.tracking.runs import Run
 from tests.flows.helpers import DVC, PROGRAM, REPOSITORY, git, mlflow_runs
+from tests.paddleship.pages import made
 
+FLOW_RUN = "01234567-0123-7123-8123-0123459f31c2"
 ENVIRONMENT = Path(sys.executable).parents[1]
 
 
@@ -94,7 +101,7 @@ def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, 
     assert done.returncode == 2
     assert (done.stdout + done.stderr).count("did you mean 'epochs'?") == 1
     report = (toy / "reports/ci.md").read_text()
-    assert report.startswith("**BadInput: ")
+    assert report.startswith("**Failed: BadInput: ")
     assert "did you mean 'epochs'?" in report
     assert report.endswith(f"Exit code 2, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
 
@@ -102,7 +109,7 @@ def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, 
 def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy, job):
     (toy / "data/source").unlink()
     assert job(toy).returncode == 2
-    assert (toy / "reports/ci.md").read_text().startswith("**BadInput: ")
+    assert (toy / "reports/ci.md").read_text().startswith("**Failed: BadInput: ")
 
 
 def test_failed_data_are_a_report_with_the_commit_and_without_changes_of_later_stages(toy, let, job):
@@ -110,7 +117,7 @@ def test_failed_data_are_a_report_with_the_commit_and_without_changes_of_later_s
     done = job(toy)
     assert done.returncode == 2, done.stderr
     report = (toy / "reports/ci.md").read_text()
-    assert report.startswith("**BadInput: ")
+    assert report.startswith("**Failed: BadInput: ")
     assert "data.raw holds no rows" in report
     assert "* prepare: " in report
     assert "* train" not in report
@@ -203,6 +210,92 @@ def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):
     ended = Completed(state_details=StateDetails(flow_run_id=made.flow_run))
     ci_report.write(Local(toy), ended, {}, toy / "reports/ci.md", commit="0")
     assert "champion, version 1" in (toy / "reports/ci.md").read_text()
+
+
+@pytest.fixture
+def stale(toy):
+    """The report of an earlier job in the same workspace."""
+    path = toy / "reports/ci.md"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("**All gates passed.**")
+    return path
+
+
+def in_checkout(toy, monkeypatch, **replaced):
+    """`paddleship ci` in this process, with functions of its module replaced."""
+    monkeypatch.chdir(toy)
+    for name, function in replaced.items():
+        monkeypatch.setattr(pipeline_commands, name, function)
+    return CliRunner().invoke(pipeline_commands.ci, ["--until", "export"])
+
+
+def raising(error):
+    def function(*_, **__):
+        raise error
+
+    return function
+
+
+def test_a_killed_job_leaves_a_report_that_says_so(toy, stale, monkeypatch):
+    """A kill writes nothing more, so what is there while the job runs stays."""
+    seen = []
+
+    def job(*_, **__):
+        seen.append(stale.read_text())
+        return 0
+
+    in_checkout(toy, monkeypatch, _ci_job=job)
+    assert seen[0].startswith("**This job has not ended.**")
+
+
+@pytest.mark.parametrize("function", ["open_checkout", "_ci_job"])
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (TypeError("no length"), "**Failed: Defect: the job ended by TypeError: no length: see its log"),
+        (KeyboardInterrupt(), "**Failed: Defect: the job ended by KeyboardInterrupt"),
+        (Unavailable("MLflow does not answer: start it"), "**Failed: Unavailable: MLflow does not answer: start it"),
+    ],
+)
+def test_whatever_ends_a_job_replaces_the_report_of_an_earlier_one(toy, stale, monkeypatch, function, error, words):
+    in_checkout(toy, monkeypatch, **{function: raising(error)})
+    report = stale.read_text()
+    assert report.startswith(words)
+    commit = "unknown" if function == "open_checkout" else git(toy, "rev-parse", "HEAD").strip()
+    assert report.endswith(f", commit `{commit}`.\n")
+
+
+@pytest.mark.parametrize("when", ["before", "at the end"])
+def test_a_full_disk_leaves_no_report_of_an_earlier_job(toy, stale, monkeypatch, when):
+    def full(path, text):
+        if when == "before" or "has not ended" not in text:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        write_text(path, text)
+
+    monkeypatch.setattr(ci_report, "write_text", full)
+    done = in_checkout(toy, monkeypatch, _ci_job=raising(BadInput("no rows")))
+    assert done.exit_code
+    assert not stale.exists() if when == "before" else stale.read_text().startswith("**This job has not ended.**")
+
+
+@pytest.mark.parametrize(("state", "words"), [(Completed, "**All "), (Failed, "**Failed: Failed: no engine.**")])
+def test_without_mlflow_the_report_has_what_waits_to_be_sent(toy, reviews_params, monkeypatch, state, words):
+    local = Local(toy)
+    tags = {"mlflow.runName": "reviews", "git_commit": "c0ffee", "prefect_flow_run": FLOW_RUN}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    tracker = Tracker.start(reviews_params(), tracking_uri="http://127.0.0.1:9", artifact_root=None, spool=local.spool, tags=tags)
+    folder = toy / "reports"
+    for report in made.reports():
+        report.write(folder)
+        tracker.log_report(report, folder, cached=False)
+    tracker.finish()
+    ended = state(message="no engine", state_details=StateDetails(flow_run_id=FLOW_RUN))
+    ci_report.write(local, ended, {"train": ["train.epochs"]}, folder / "ci.md", commit="c0ffee")
+    report = (folder / "ci.md").read_text()
+    assert report.startswith(words)
+    assert "onnxruntime is 7.50× as fast as eager" in report
+    assert "Its run in MLflow is not here: MLflow at http://127.0.0.1:9 does not answer" in report
+    assert "* train: train.epochs" in report
 
 
 def workflow():

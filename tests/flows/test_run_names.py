@@ -1,11 +1,14 @@
 """What flow runs are called."""
 
+import importlib
+
 import pytest
 
 from paddleship.config import loading
 from paddleship.config.sections.train import Train
 from paddleship.orchestration import run_names
-from tests.flows.helpers import git
+from paddleship.tracking import names
+from tests.flows.helpers import REPOSITORY, git
 
 COMMITTED = {"name": "reviews", "train.epochs": 8, "train.loss": None, "model.kwargs.width": 32, "sweep.trials": 4}
 
@@ -33,8 +36,8 @@ def test_a_name_says_the_model_and_which_params_differ_from_the_committed_ones(c
     ("changed", "words"),
     [
         ({}, "linear: a=1, b=2, width=32"),
-        ({"model.kwargs.width": 64}, "linear: width=64, a=1, b=2"),
-        ({"seed": 9, "model.kwargs.width": 64}, "linear: width=64, seed=9, a=1, b=2"),
+        ({"model.kwargs.width": 64}, "linear: width=64"),
+        ({"seed": 9, "model.kwargs.width": 64}, "linear: width=64, seed=9"),
     ],
 )
 def test_a_model_that_is_not_the_committed_one_is_told_first_by_what_differs_from_its_first_run(changed, words):
@@ -51,7 +54,7 @@ def test_a_model_that_is_not_the_committed_one_is_told_by_its_kwargs_and_what_di
     assert "epochs=77" in name
     assert "weight_decay" not in name
     other = loading.parse(loading.merge(values.model_dump(mode="json"), {"seed": 8}))
-    assert run_names.of_pipeline(other, toy, tmp_path).startswith("mine: seed=8, ")
+    assert run_names.of_pipeline(other, toy, tmp_path).startswith("mine: seed=8")
     assert run_names.of_pipeline(values, toy, tmp_path) == name
     (tmp_path / run_names._FIRST).write_text("{")
     assert run_names.of_pipeline(values, toy, tmp_path) == name, "a damaged file does not end a run"
@@ -71,11 +74,33 @@ def test_a_commit_with_params_of_another_release_leaves_the_model(toy, tmp_path)
     assert run_names.of_pipeline(values, toy, tmp_path).startswith(values.name)
 
 
-def test_random_words_stay_at_the_end_of_a_name():
-    assert run_names.with_description("calm-otter", "reviews: epochs=3") == "reviews: epochs=3 (calm-otter)"
-    assert run_names.with_description("calm-otter", "r" * 300) == f"{'r' * 119}… (calm-otter)"
+def test_a_name_ends_with_the_end_of_the_id_and_a_better_description_replaces_the_first():
+    ending = names.ending("01234567-0123-0123-0123-0123459f31c2")
+    assert run_names.with_description("calm-otter", "reviews: epochs=3", ending=ending) == "reviews: epochs=3 (9f31c2)"
+    assert run_names.with_description("params.yaml (9f31c2)", "reviews", ending=ending) == "reviews (9f31c2)"
+    assert run_names.with_description("calm-otter", "r" * 300, ending=ending) == f"{'r' * 119}… (9f31c2)"
 
 
-@pytest.mark.parametrize("chosen", ["wide", "wide model", "try-2", "reviews: epochs=3 (calm-otter)", "width=64 (red-fox 2)"])
-def test_a_name_that_somebody_chose_is_kept(chosen):
-    assert run_names.with_description(chosen, "reviews") == chosen
+@pytest.mark.parametrize("chosen", ["wide", "wide model", "try-2", "reviews: epochs=3 (9f31c2)", "width=64 (red-fox 2)"])
+@pytest.mark.parametrize("ending", ["", " (012345)"])
+def test_a_name_that_somebody_chose_is_kept(chosen, ending):
+    assert run_names.with_description(chosen, "reviews", ending=ending) == chosen
+
+
+@pytest.mark.parametrize("entrypoint", sorted({one["entrypoint"] for one in loading.read(REPOSITORY / "prefect.yaml")["deployments"]}))
+def test_every_registered_flow_says_what_it_does_and_with_what_before_anything_can_fail(entrypoint, monkeypatch):
+    file, _, name = entrypoint.partition(":")
+    flow = getattr(importlib.import_module(file.removesuffix(".py").replace("/", ".")), name)
+
+    class Named(Exception):
+        pass
+
+    def set_name(description):
+        raise Named(description)
+
+    monkeypatch.setattr(run_names, "set_name", set_name)
+    if flow.flow_run_name is None:
+        with pytest.raises(Named, match=r"\w+ (\w+ )*\S+"):
+            flow.fn()
+    else:
+        assert flow.flow_run_name().startswith(f"{flow.name}: ")

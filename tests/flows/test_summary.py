@@ -18,18 +18,16 @@ REPORT = Report(stage="verify", headline="1 of 1", verdict=Verdict(checks=[Check
 def test_the_table_counts_the_warnings_of_a_stage():
     rows = [Row("verify", "ran", REPORT), Row("benchmark", "not run", None)]
     assert [row.verdict for row in rows] == ["passed, 1 warning", "–"]
-    assert "| verify | 0.0 | ran | passed, 1 warning | 1 of 1 |" in summary.markdown(rows)
+    assert summary.markdown(rows) == "* **verify** (ran, 0.0 s): passed, 1 warning: 1 of 1\n* **benchmark** (not run)\n"
 
 
 def test_the_artifact_lists_all_findings():
     assert summary.findings([Row("verify", "unchanged", REPORT), Row("accept", "failed", None)]) == f"* verify: {WARNING}"
 
 
-def test_the_run_in_one_line_is_what_failed_or_else_what_was_measured():
-    measured = Row("benchmark", "ran", REPORT.model_copy(update={"headline": "onnxruntime: 9× eager"}))
-    assert summary.headline([measured, Row("package", "ran", REPORT)]) == "benchmark: onnxruntime: 9× eager"
-    assert summary.headline([measured, Row("package", "failed", None, reason="no engine")]) == "package: no engine"
-    assert summary.headline([Row("prepare", "ran", REPORT)]) == "prepare: 1 of 1"
+def test_the_list_of_stages_does_not_repeat_the_error_of_the_first_screen():
+    failed = Row("verify", "failed", REPORT, reason="verify: x is 3 (limit 1)")
+    assert summary.markdown([failed]) == "* **verify** (failed, 0.0 s): passed, 1 warning: the error above\n"
 
 
 def test_a_stage_that_ran_has_said_its_findings_and_one_that_did_not_run_says_them_at_the_end():

@@ -60,7 +60,8 @@ def store(tmp_path, mlflow_db):
 @pytest.fixture
 def start(reviews_params, tmp_path):
     def make(uri):
-        tags = {"mlflow.runName": "reviews: epochs=3 (calm-otter)", "git_commit": "c0ffee"}
+        flow_run = "01234567-0123-7123-8123-0123459f31c2"
+        tags = {"mlflow.runName": "reviews: epochs=3 (9f31c2)", "git_commit": "c0ffee", "prefect_flow_run": flow_run}
         return Tracker.start(
             reviews_params(), tracking_uri=uri, artifact_root=(tmp_path / "artifacts").as_uri(), spool=tmp_path / "spool", tags=tags
         )

@@ -2,13 +2,17 @@
 
 from datetime import timedelta
 
+import pytest
+
 from paddleship.errors import GateFailed
 from paddleship.reports.finding import Finding
+from paddleship.tracking import runs
 from paddleship.tracking.live import live_metrics
+from tests.paddleship.pages import made
 from tests.tasks.tracking.helpers import children, client
 
 GAIN = {"speedup", "speedup_low", "speedup_high"}
-FIGURES = {"p50_ms", "noise_ratio", "file_bytes", *GAIN}
+FIGURES = {"p50_ms", "p50_us", "noise_ratio", "file_bytes", *GAIN}
 
 
 def test_a_run_has_metrics_params_tags_pictures_and_a_page_to_read(start, store, reports, tmp_path):
@@ -58,19 +62,49 @@ def test_every_candidate_is_a_child_run_with_the_same_keys(start, store, reports
     assert set(found["eager"].data.metrics) | GAIN == set(found["onnxruntime"].data.metrics) == FIGURES
     assert found["onnxruntime"].data.params["variant"] == "onnxruntime"
     assert {run.info.run_name for run in found.values()} == {
-        "eager, epochs=3 (calm-otter)",
-        "★ onnxruntime, epochs=3 (calm-otter)",
-        "paddle, epochs=3 (calm-otter)",
+        "epochs=3, eager",
+        "epochs=3, onnxruntime",
+        "epochs=3, paddle",
     }
     assert found["paddle"].info.status == "FAILED"
     assert found["paddle"].data.tags["reason"] == "died of SIGSEGV"
 
 
-def test_the_names_of_candidates_say_that_their_benchmark_was_disturbed(start, store, reports):
-    disturbed = reports[0][1].model_copy(update={"facts": {"benchmark_valid": False}})
-    tracker = logged(start(store), reports[1], disturbed)
-    names = {run.info.run_name for run in children(store, tracker.run_id).values()}
-    assert names >= {"eager (not valid), epochs=3 (calm-otter)", "★ onnxruntime (not valid), epochs=3 (calm-otter)"}
+def test_the_row_of_a_winner_has_its_verdict_and_figures_in_full(start, store, tmp_path):
+    tracker = logged(start(store), tmp_path / "reports", *made.reports(accuracy=0.8396, p50=0.0205, size=252e6))
+    winner = children(store, tracker.run_id)["onnxruntime"].data
+    shown = {key: winner.tags[key] for key in ("score", "speedup", "size", "verdict")}
+    assert shown == {
+        "score": "0.8396 (0.8227 to 0.8553)",
+        "speedup": "7.50× (6.75 to 8.25)",
+        "size": "252\N{NO-BREAK SPACE}MB image",
+        "verdict": "✓ passed",
+    }
+    assert (winner.metrics["p50_us"], winner.metrics["score"]) == (20.5, 0.8396)
+
+
+@pytest.mark.parametrize(
+    ("changed", "verdicts"),
+    [
+        ({"valid": False}, {"onnxruntime": "⚠ speed not valid", "paddle": "⚠ speed not valid"}),
+        ({"wrong": 3}, {"onnxruntime": "✗ failed at accept", "paddle": "measured"}),
+        ({}, {"onnxruntime": "✓ passed", "paddle": "measured"}),
+    ],
+)
+def test_a_verdict_is_in_a_column_and_not_in_the_name(start, store, tmp_path, changed, verdicts):
+    tracker = logged(start(store), tmp_path / "reports", *made.reports(**changed))
+    found = children(store, tracker.run_id)
+    assert {name: run.data.tags["verdict"] for name, run in found.items()} == verdicts
+    assert {run.info.run_name for run in found.values()} == {"epochs=3, onnxruntime", "epochs=3, paddle"}
+
+
+def test_a_name_that_does_not_fit_the_column_gives_way_to_the_model(start, store, reports):
+    tracker = start(store)
+    tracker._facts["tags"]["mlflow.runName"] = "reviews: width=64, epochs=3, learning_rate=0.001 (9f31c2)"
+    tracker = logged(tracker, reports[1], reports[0][1])
+    assert {run.info.run_name for run in children(store, tracker.run_id).values()} == {
+        "reviews, eager", "reviews, onnxruntime", "reviews, paddle"
+    }  # fmt: skip
 
 
 def logged(tracker, folder, *reports):
@@ -100,12 +134,14 @@ def test_mlflow_compares_candidates_by_speedup_and_by_the_params_that_made_the_m
     """Its page takes the metric that it got first, and the params that differ."""
     (made, folder) = reports
     rows = {
-        name: {"speedup": 3.0} | {key: value for key, value in row.items() if key not in GAIN} for name, row in made[1].candidates.items()
+        name: {key: value for key, value in row.items() if key not in GAIN} | {"speedup_low": 2.0, "speedup_high": 4.0, "speedup": 3.0}
+        for name, row in made[1].candidates.items()
     }
     measured = made[1].model_copy(update={"candidates": rows, "facts": made[1].facts | {"benchmark_valid": False}})
     tracker = logged(start(store), folder, proof(made, image_bytes=7, metric=0.9), measured)
     found = children(store, tracker.run_id)["onnxruntime"].data
-    assert list(found.metrics) == ["speedup", "p50_ms", "noise_ratio", "file_bytes", "added_image_bytes", "proof_score"]
+    assert list(found.metrics)[:3] == ["speedup", "p50_us", "noise_ratio"]
+    assert set(found.metrics) == {*FIGURES, "added_image_bytes", "proof_score"}
     assert found.tags["benchmark_valid"] == "False"
     assert (found.params["train.epochs"], found.params["model.kwargs.width"], found.params["seed"]) == ("8", "16", "7")
     assert not [key for key in found.params if key.startswith(("benchmark.", "paths."))]
@@ -214,3 +250,13 @@ def test_a_run_that_measured_anew_has_what_unchanged_stages_said_of_its_candidat
     found = children(store, tracker.run_id)["onnxruntime"].data
     assert (found.metrics["proof_score"], found.metrics["p50_ms"], found.tags["status"]) == (0.8, 1.0, "measured")
     assert found.metrics["test_score"] == 0.9
+
+
+def test_the_page_of_a_report_is_not_read_as_a_report(start, store, reports):
+    (train, _), folder = reports
+    (folder / "package").mkdir()
+    (folder / "package/sbom.cdx.json").write_text('{"bomFormat": "CycloneDX"}')
+    packed = train.model_copy(update={"stage": "package", "facts": {"page": "package/sbom.cdx.json"}})
+    tracker = logged(start(store), folder, train, packed)
+    (run,) = [run for run in runs.find(store) if run.run_id == tracker.run_id]
+    assert [report.stage for report in runs.reports(store, run)] == ["train", "package"]

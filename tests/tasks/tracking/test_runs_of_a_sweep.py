@@ -42,9 +42,9 @@ def test_a_variant_is_a_child_of_the_sweep_and_stays_when_the_sweep_is_deleted(s
     assert linked.data.tags["mlflow.parentRunId"] == sweep.run_id
     candidates = children(store, run.run_id)
     assert {one.data.tags["sweep"] for one in candidates.values()} == {"reviews-1f0c2a9b"}
-    winners = client(store).search_runs([run.experiment_id], view._filter("reviews-1f0c2a9b"))
+    winners = client(store).search_runs([run.experiment_id], view.of_sweep("reviews-1f0c2a9b").runs)
     assert [one.data.tags["sweep_variant"] for one in winners] == ["epochs=2"]
-    assert [one.info.run_name for one in winners] == ["epochs=2: onnxruntime"]
+    assert [one.info.run_name for one in winners] == ["epochs=2, onnxruntime"]
     assert "mlflow.sharedViewState.reviews-1f0c2a9b" in client(store).get_experiment(run.experiment_id).tags
     runs.delete(store, runs.named(runs.find(store), "reviews-1f0c2a9b"))
     assert [one.name for one in runs.find(store)] == [NAME]
@@ -61,5 +61,5 @@ def test_a_variant_that_ran_again_is_in_the_view_once(store, begun, reports):
         run = runs.of_name(store, "reviews", NAME)
         runs.link_variant(store, run, sweep="reviews-1f0c2a9b", parent=sweep.run_id, label="epochs=2")
     sweep.finish()
-    winners = client(store).search_runs([run.experiment_id], view._filter("reviews-1f0c2a9b"))
+    winners = client(store).search_runs([run.experiment_id], view.of_sweep("reviews-1f0c2a9b").runs)
     assert [one.data.tags["mlflow.parentRunId"] for one in winners] == [run.run_id]
