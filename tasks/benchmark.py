@@ -126,7 +126,7 @@ def _measure(
             "scenarios": {name: one.to_dict() for name, one in under_load.items()},
             "curves": result_table.curves(comparison, batches),
         },
-        pictures=_draw(shown, choice.candidate, params),
+        pictures=_draw(shown, choice.candidate, params, disturbed=bool(disturbed)),
     )
 
 
@@ -179,14 +179,15 @@ def _choose(comparison: Comparison, table: Mapping[str, Mapping[str, Any]], part
     )
 
 
-def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params) -> list[str]:
+def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params, *, disturbed: bool) -> list[str]:
     reports = Path(params.paths.reports)
     size = params.benchmark.batch_sizes[0]
-    drawn = [charts.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size)]
+    note = "not valid: the machine was not free" if disturbed else ""
+    drawn = [charts.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size, note=note)]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
     if winner in scored:
         quality = task_kinds.get(params.data.task).score.title
-        drawn.append(charts.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size))
+        drawn.append(charts.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size, note=note))
     return drawn
 
 

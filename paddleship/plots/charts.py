@@ -31,10 +31,13 @@ def curves(series: Mapping[str, Sequence[float]], reports: Path, name: str, *, t
     return save(figure, reports, name)
 
 
-def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
-    """Bars of p50, fastest first, the winner in green; each with its speedup and the highest percentile that has enough samples."""
+def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, name: str, *, batch_size: int = 1, note: str = "") -> str:
+    """Bars of p50, fastest first, the winner in green; each with its speedup and the highest percentile that has enough samples.
+
+    `note` is what a reader must know before the figures; it ends the title.
+    """
     gain = rows[winner].get("speedup")
-    figure, axes = new(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), height=0.42 * len(rows) + 1.5)
+    figure, axes = new(_noted(f"{winner} wins" + (f": {gain:.1f}× as fast as eager" if gain else ""), note), height=0.42 * len(rows) + 1.5)
     ranked = sorted(rows, key=lambda label: float(rows[label]["p50_ms"]), reverse=True)
     for index, label in enumerate(ranked):
         row = rows[label]
@@ -50,9 +53,11 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
     return save(figure, reports, name)
 
 
-def pareto(rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1) -> str:
+def pareto(
+    rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1, note: str = ""
+) -> str:
     """Latency against score, with the image size as area; a line joins the Pareto-optimal candidates, the winner is green."""
-    figure, axes = new(f"What {winner} is chosen from: latency against {quality}", height=4.2)
+    figure, axes = new(_noted(f"What {winner} is chosen from: latency against {quality}", note), height=4.2)
     largest = max(row.get("image_bytes") or 0 for row in rows.values())
     front = [
         (row["p50_ms"], row["metric"])
@@ -180,6 +185,10 @@ def plain_log_axis(axes: Any, name: str = "x") -> None:
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _noted(title: str, note: str) -> str:
+    return f"{title}\n({note})" if note else title
 
 
 def _colors() -> Any:

@@ -89,10 +89,17 @@ def notes(variants: Sequence[Variant]) -> list[str]:
 
 def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
     """The page of a sweep."""
-    lines = [f"# {name}", "", f"**{headline(variants, choice)}**", "", f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
-    lines += [f"| {' | '.join(cell.replace('|', '/') for cell in row)} |" for row in cells(variants, choice)]
+    lines = [f"# {name}", "", f"**{headline(variants, choice)}**", ""]
+    lines += [_item(*row) for row in cells(variants, choice)]
     lines += ["", f"{_BEST} chosen, {_FRONT} no other variant beats it.", "", *(f"* {note}" for note in notes(variants))]
     return "\n".join(lines) + "\n"
+
+
+def _item(mark: str, number: str, label: str, outcome: str, score: str, p50: str, speedup: str, size: str, winner: str) -> str:
+    """A variant as a line of a list, which no page cuts off as it does cells of a table."""
+    measured = "" if winner == "–" else f": score {score}, {p50} for a request, {speedup} its eager, {size} MB, {winner}"
+    ended = "" if outcome == DONE else f". {outcome[0].upper()}{outcome[1:]}"
+    return f"* {mark}{' ' * bool(mark)}variant {number} ({label}){measured}{ended}"
 
 
 def _cells(variant: Variant, choice: Choice, size: str) -> tuple[str, ...]:

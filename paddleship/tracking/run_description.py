@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from paddleship.pages import first_screen, units
+from paddleship.pages import first_screen
+from paddleship.reports import units
 from paddleship.reports.candidate_rows import candidate_rows
 from paddleship.reports.finding import Finding
 from paddleship.reports.provenance import measured_elsewhere

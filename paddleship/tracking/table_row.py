@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paddleship.pages import first_screen, units
+from paddleship.pages import first_screen
 from paddleship.pages.first_screen import FirstScreen
-from paddleship.reports import figures
+from paddleship.reports import figures, units
 from paddleship.reports.order import in_order
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
@@ -54,8 +54,8 @@ class TableRow:
 
     def _size(self, row: Mapping[str, Any]) -> str:
         if self.measured and row.get("winner"):
-            return f"{units.megabytes(self.measured.size_bytes)} {_SIZE_OF[self.measured.size_of]}"
-        return f"{units.megabytes(row['file_bytes'])} {_SIZE_OF[SizeOf.FILES]}" if "file_bytes" in row else "–"
+            return f"{units.size(self.measured.size_bytes)} {_SIZE_OF[self.measured.size_of]}"
+        return f"{units.size(row['file_bytes'])} {_SIZE_OF[SizeOf.FILES]}" if "file_bytes" in row else "–"
 
     def _verdict(self, row: Mapping[str, Any]) -> str:
         """Of the winner, that of the run; of another candidate, whether it was measured."""

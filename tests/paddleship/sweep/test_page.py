@@ -12,9 +12,8 @@ def paged(variants, folder, **settings):
 
 def test_the_chosen_variant_comes_first_and_a_failed_one_last_with_its_reason(tmp_path):
     report, text = paged([failed(1), done(2, p50=2.0), done(3), done(4, p50=3.0, size=50)], tmp_path)
-    rows = [line.split(" | ") for line in text.splitlines() if "epochs=" in line and line.startswith("| ")]
-    assert [row[1] for row in rows] == ["3", "4", "2", "1"]
-    assert [row[0] for row in rows] == ["| ★", "| ·", "| ", "| "]
+    rows = [line.partition(" (epochs=")[0] for line in text.splitlines() if line.startswith("* ") and "epochs=" in line]
+    assert rows == ["* ★ variant 3", "* · variant 4", "* variant 2", "* variant 1"]
     assert "GateFailed: accuracy is 0.5 (limit 0.8): train longer" in text
     assert report.headline.startswith(
         "variant 3 (epochs=3) is chosen, with validation accuracy 0.9000 (test 0.8800), 1.00\xa0ms for a request"
