@@ -319,7 +319,7 @@ def test_an_isolated_run_keeps_its_folder_when_it_fails_and_warns_of_uncommitted
     (folder,) = (toy / ".paddleship/runs").iterdir()
     assert str(folder) in done.stdout
     (run,) = find(f"sqlite:///{toy}/.paddleship/mlflow.db")
-    assert re.fullmatch(r"linear: epochs=11 \([a-z-]+\)", run.name)
+    assert re.fullmatch(r"linear: epochs=11 \([0-9a-f]{6}\)", run.name)
     assert prefect_api(prefect_url, f"flow_runs/{run.flow_run}")["name"] == run.name
     assert "how/export" in done.stdout + done.stderr
     assert (folder / "params.yaml").read_text().startswith("# the toy's params")
