@@ -141,6 +141,8 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
                 counts.empty[valid.column if isinstance(valid, Empty) else str(data.label)] += 1
                 continue
             label = None if data.label is None else validator.label(number, row[data.label], valid.values)
+            if data.label is not None:
+                rounding.add_label(number, data.label, row[data.label], label)
         except RowFault as fault:
             faults.append(fault)
             continue

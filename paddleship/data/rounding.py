@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ _COARSE = 1e-4  # spacing in standard deviations from which values that are no w
 _FEW_LEVELS = 1e-3  # the same, from which a column that loses most of its values stops prepare
 _MOST_ROWS, _MOST_VALUES = 0.5, 0.9  # shares that become equal and stop prepare
 _ADVICE = "declare float64 for it in model.inputs, or let data.reader subtract an offset or scale the values"
+_LABEL_ADVICE = "labels are stored in this dtype: let data.reader subtract an offset from them, or scale them"
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class RoundedColumn:
     spacing: float
     levels: float  # spacing in standard deviations of the values
     whole: bool
+    label: bool = False
+
+    @property
+    def advice(self) -> str:
+        return _LABEL_ADVICE if self.label else _ADVICE
 
     @property
     def lost_share(self) -> float:
@@ -65,11 +71,11 @@ class Rounding:
         worst = max(self.columns, key=lambda column: column.lost_share, default=None)
         if worst and self.merged > _MOST_ROWS * self.rows:
             raise DataError(
-                f"{self.merged:,} of {self.rows:,} different rows become equal to another in the model's dtype; {worst}: {_ADVICE}"
+                f"{self.merged:,} of {self.rows:,} different rows become equal to another in the model's dtype; {worst}: {worst.advice}"
             )
         for column in self.columns:
             if column.lost_share >= _MOST_VALUES and column.levels >= _FEW_LEVELS:
-                raise DataError(f"{column}: {_ADVICE}")
+                raise DataError(f"{column}: {column.advice}")
 
     def findings(self, most: float) -> list[Finding]:
         """A warning if more than the share `most` of the rows, or of a column's values, become equal; a note for fewer rows."""
@@ -79,7 +85,7 @@ class Rounding:
         severity: Severity = "warning" if lossy or self.merged > most * self.rows else "note"
         named = lossy or sorted(self.columns, key=lambda column: -column.lost_share)[:1]
         rows = f"{self.merged:,} of {self.rows:,} different rows become equal to another in the model's dtype"
-        return [Finding("rounded-values", severity, "; ".join([rows, *map(str, named)]), _ADVICE)]
+        return [Finding("rounded-values", severity, "; ".join([rows, *map(str, named)]), named[0].advice if named else _ADVICE)]
 
     def facts(self) -> dict[str, Any]:
         return {"rows": self.rows, "merged": self.merged, "columns": [str(column) for column in self.columns]}
@@ -89,7 +95,7 @@ class RoundingCounter:
     """Compares each row as it was read with the same row in the model's dtypes."""
 
     def __init__(self, names: Sequence[str], rows: int) -> None:
-        self._names, self._rows = names, rows
+        self._names, self._rows, self._label = names, rows, ""
         self._pairs: dict[str, list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]] = defaultdict(list)
 
     def add(self, number: int, row: ValidRow) -> bool:
@@ -99,12 +105,24 @@ class RoundingCounter:
             if not isinstance(cast, np.ndarray) or cast is read or np.can_cast(np.asarray(read).dtype, cast.dtype, "safe"):
                 continue
             changed |= not np.array_equal(np.asarray(read), cast.astype(np.asarray(read).dtype))
-            if (number // _BLOCK) % max(1, -(-self._rows * cast.size // _MOST_ELEMENTS)) == 0:
+            if self._is_compared(number, cast):
                 self._pairs[name].append((np.asarray(read), cast))
         return changed
 
+    def _is_compared(self, number: int, cast: np.ndarray[Any, Any]) -> bool:
+        return (number // _BLOCK) % max(1, -(-self._rows * cast.size // _MOST_ELEMENTS)) == 0
+
+    def add_label(self, number: int, name: str, value: Any, label: Any) -> None:
+        """Compare a label as it was read with the label as it is stored, if that is a float."""
+        if not isinstance(label, np.ndarray) or label.dtype.kind != "f":
+            return
+        self._label, read = name, np.asarray(value)
+        read = read.astype(np.float64) if read.dtype.kind not in "biuf" else read
+        if not np.can_cast(read.dtype, label.dtype, "safe") and self._is_compared(number, label):
+            self._pairs[name].append((read, label))
+
     def result(self, different: int, left: int) -> Rounding:
-        columns = [column for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
+        columns = [replace(column, label=name == self._label) for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
         return Rounding(different, different - left, tuple(columns))
 
 

@@ -14,8 +14,10 @@ GREY, BLUE, GREEN, RED = "#9aa5b1", "#2f6db5", "#2e9e6b", "#c8443a"
 
 
 def histogram(values: Any, reports: Path, name: str, *, title: str, unit: str) -> str:
+    import numpy as np
+
     figure, axes = new(title)
-    axes.hist(values, bins=40, color=BLUE)
+    axes.hist(np.asarray(values, np.float64), bins=40, color=BLUE)  # float32 cannot hold the edges of bins around a large number
     axes.set_xlabel(unit)
     axes.set_ylabel("rows")
     return save(figure, reports, name)

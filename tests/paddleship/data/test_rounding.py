@@ -61,3 +61,30 @@ def test_numbers_whose_rounding_loses_nothing_raise_no_alarm():
     values = np.stack([random.normal(size=5000), 300 + 5 * random.random(5000)], 1)
     assert counted(values.tolist()).rounding.findings(0.02) == []
     assert counted([[index, 255 - index % 256] for index in range(3000)]).rounding.findings(0.02) == []
+
+
+def regression(labels):
+    values = [[float(index), float(index % 7)] for index in range(len(labels))]
+    return counted(values, "float64", labels=labels, task="regression", classes=[]).rounding
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [1.7e9 + index / 8 for index in range(300)],
+        [1_700_000_000_000 + index for index in range(300)],
+        [str(1.7e9 + index / 8) for index in range(300)],
+    ],
+    ids=["floats", "whole numbers", "texts"],
+)
+def test_labels_that_their_dtype_cannot_tell_apart_stop(labels):
+    with pytest.raises(DataError, match=r"column 'y' has 300 different values, of which float32 keeps .*labels are stored in"):
+        regression(labels)
+
+
+def test_labels_that_lose_their_last_digits_are_a_warning_and_ordinary_ones_nothing():
+    odd = regression([16_777_217 + 2 * index for index in range(300)])
+    (finding,) = odd.findings(0.02)
+    assert finding.severity == "warning"
+    assert "column 'y' has 300 different values" in finding.message
+    assert regression([index / 7 for index in range(300)]).findings(0.02) == []
