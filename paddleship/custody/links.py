@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel
+
 from paddleship.config.params import Params
 
 
@@ -41,8 +43,13 @@ class Link:
             value = every
             for part in key.split("."):
                 value = value[part]
-            values |= {f"{key}.{name}": one for name, one in value.items()} if key in every and isinstance(value, dict) else {key: value}
+            values |= {f"{key}.{name}": one for name, one in value.items()} if _is_section(key) else {key: value}
         return {key: value for key, value in values.items() if key not in self.except_for}
+
+
+def _is_section(key: str) -> bool:
+    """Whether a dotted key names a section, and not a param that has one form or another."""
+    return key in Params.model_fields and isinstance(Params.model_fields[key].annotation, type(BaseModel))
 
 
 _FAIL_ON = "verify.fail_on"  # findings that are errors, of every stage but accept
@@ -69,7 +76,7 @@ LINKS = {
     "verify": Link(
         "parity",
         ("prepare", "train", "export", "optimize"),
-        params=("verify", "train.min_score"),
+        params=("answer", "verify", "train.min_score"),
         except_for=("verify.layers", "verify.timeout_s"),
         versions=True,
     ),

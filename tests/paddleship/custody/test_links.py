@@ -3,11 +3,12 @@
 from paddleship.custody.links import LINKS
 
 
-def test_another_answer_is_of_the_export_and_trains_nothing(reviews_params):
+def test_another_answer_is_exported_and_proven_again_and_trains_nothing(reviews_params):
     before, after = reviews_params(), reviews_params({"answer": {"top": 2}})
     differing = {stage for stage, link in LINKS.items() if link.values(before) != link.values(after)}
-    assert differing == {"export"}, "the stages after it read its out"
-    assert LINKS["export"].values(after)["answer.top"] == 2
+    assert differing == {"export", "verify"}, "the stages after them read an out of theirs"
+    assert LINKS["verify"].values(before)["answer"] == "label"
+    assert LINKS["verify"].values(after)["answer"]["top"] == 2
 
 
 def test_classes_of_a_file_are_sealed_as_those_of_a_list(reviews_params, tmp_path):
