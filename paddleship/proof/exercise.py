@@ -7,6 +7,7 @@ output, which decides, this is an error. For another output or an input it is a 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from paddleship.reports.finding import Finding, Severity
 from paddleship.shipped.computing.spec import Arrays
 
 _VARIES = 1e-5  # of an output's size
-_BETWEEN = 0.1  # of the numbers of a saturated output may have other values than 0 and 1
+_BETWEEN = 0.1  # of the numbers of a saturated output may have other values than the lowest and the highest
 _ZERO = 1e-27  # the smallest probability that Paddle's softmax gives is exp(-64), 1.6e-28
 _SAME = "the same for all inputs"
 _TRIED = 3  # cases in which the values of an input are given to other rows
@@ -45,38 +46,80 @@ def _constant_over_rows(evidence: Evidence, tolerances: Mapping[str, float]) -> 
 
 
 def _saturated(evidence: Evidence) -> dict[str, str]:
-    """Float outputs whose numbers are nearly all 0 and 1 because they are rounded, as probabilities far from a threshold.
+    """Float outputs whose numbers are nearly all the lowest or the highest one because they are rounded or cut off there.
 
-    A mask of 0 and 1 has no other values, also in float64 and for edge cases.
+    Such as probabilities far from a threshold, or what `tanh` and `clip` give for large numbers. A mask of two values has no other ones,
+    also in float64 and for edge cases.
     """
     saturated = {}
     for name, first in evidence.reference[0].items():
-        if first.dtype.kind == "f" and (share := _saturated_share(evidence, name)):
+        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and ends.saturated and ends.inside:
             saturated[name] = (
-                f"0 or 1 in {share:.2%} of its numbers, rounded from other values (saturated), over {len(evidence.cases)} batches"
+                f"{ends.low:g} or {ends.high:g} in {ends.share:.2%} of its numbers, rounded from other values (saturated), over "
+                f"{len(evidence.cases)} batches"
             )
     return saturated
 
 
-def _saturated_share(evidence: Evidence, name: str) -> float:
-    """The share of 0 and 1 over the rows if few numbers are in between, fewer than either, and it is no mask; otherwise 0."""
-    rows, every, truth = (
-        np.concatenate([np.ravel(answers[index][name]) for index in indices])
-        for answers, indices in (
-            (evidence.reference, evidence.groups[ROWS]),
-            (evidence.reference, range(len(evidence.cases))),
-            (evidence.truth, range(len(evidence.cases))),
-        )
-    )
-    zeros, ones = int((np.abs(rows) <= _ZERO).sum()), int((rows == 1).sum())
-    between = rows.size - zeros - ones
-    rounded = bool((_inside(every) | _inside(truth)).any())
-    saturated = min(zeros, ones) > between <= _BETWEEN * rows.size and bool(((rows >= -_ZERO) & (rows <= 1)).all())
-    return (zeros + ones) / rows.size if saturated and rounded else 0.0
+def masks(evidence: Evidence) -> list[Finding]:
+    """A warning for each float output that has two values only, in all cases and in float64: what decides between them was not compared."""
+    found = []
+    for name, first in evidence.reference[0].items():
+        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and ends.saturated and not ends.inside:
+            message = f"output {name} is {ends.low:g} or {ends.high:g} in every case, so only which of the two it is was compared"
+            advice = "return the number that decides between them too, if it has to be proven"
+            found.append(Finding("two-values", "warning", message, advice, layer=name))
+    return found
 
 
-def _inside(array: Array) -> Array:
-    return (array > _ZERO) & (array < 1)
+@dataclass(frozen=True)
+class _Ends:
+    """The lowest and the highest number of an output over distinct rows, how many numbers are either, and how many there are.
+
+    `inside`: somewhere, also in float64, a number lies between them.
+    """
+
+    low: float
+    high: float
+    lows: int
+    highs: int
+    size: int
+    inside: bool
+
+    @classmethod
+    def of(cls, evidence: Evidence, name: str) -> _Ends | None:
+        """None if the numbers are not finite or all the same."""
+        rows = _of_distinct_rows(evidence, name)
+        if not rows.size or not np.isfinite(rows).all() or rows.min() == rows.max():
+            return None
+        low, high = float(rows.min()), float(rows.max())
+        near = _ZERO if abs(low) <= _ZERO else 0.0
+        every = [np.ravel(answer[name]) for answers in (evidence.reference, evidence.truth) for answer in answers]
+        inside = any(bool(((array > low + near) & (array < high)).any()) for array in every)
+        return cls(0.0 if near else low, high, int((rows <= low + near).sum()), int((rows == high).sum()), rows.size, inside)
+
+    @property
+    def share(self) -> float:
+        return (self.lows + self.highs) / self.size
+
+    @property
+    def saturated(self) -> bool:
+        """Whether few numbers are in between, fewer than are at either end; one number at an end is no sign of it."""
+        between = self.size - self.lows - self.highs
+        return min(self.lows, self.highs) > max(between, 1) and between <= _BETWEEN * self.size
+
+
+def _of_distinct_rows(evidence: Evidence, name: str) -> Array:
+    """The numbers of an output, from the largest batch that a row is in; of answers without rows, those of the largest one."""
+    of_row: dict[int, tuple[int, Array]] = {}
+    whole = np.zeros(0)
+    for index in evidence.groups[ROWS]:
+        case, array = evidence.cases[index], evidence.reference[index][name]
+        if array.ndim and len(array) == len(case.rows):
+            of_row |= {row: (len(array), one) for row, one in zip(case.rows, array, strict=True) if of_row.get(row, (0,))[0] < len(array)}
+        elif array.size > whole.size:
+            whole = np.ravel(array)
+    return np.concatenate([whole, *(np.ravel(one) for _, one in of_row.values())])
 
 
 def unvarying(cases: Sequence[Case], answers: Sequence[Arrays], tolerances: Mapping[str, float]) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _prove(
     empty = {rule: controls.accepted(wrong, rule, settings) for rule in (controls.FLOAT32, controls.LOWER)}
     unexercised = exercise.outputs(evidence, limit=settings.noise_limit, real=real)
     idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
-    findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *finiteness.findings(evidence)]
+    findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *exercise.masks(evidence), *finiteness.findings(evidence)]
     findings += answer_flips.findings(evidence, answer.settings, answer.answering) if answer else []
     sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}

@@ -54,6 +54,7 @@ KINDS: dict[str, str] = {
     "failed-control": "clearly wrong answers pass the checks of this run, so its results prove nothing",
     "loosened-limits": "params allow a candidate to be further from eager, or compare fewer answers, than by default",
     "not-exercised": "an output was empty or constant for every input tried, or an input had no influence: nothing is proven about it",
+    "two-values": "a float output has only two values, so nothing but the choice between them was compared",
     "drawn-only": "an output or a branch was exercised by drawn inputs only, by no row of the data",
     "nan-weights": "the weights hold NaN or infinity",
     "out-of-time": "the examination ran out of time before this was known",

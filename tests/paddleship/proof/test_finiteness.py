@@ -74,6 +74,41 @@ def test_a_saturated_output_is_not_exercised_and_a_mask_of_0_and_1_is():
     assert exercise.outputs(gathered(lambda x: (x > 0).astype(x.dtype)), limit=8) == {}
 
 
+@pytest.mark.parametrize(
+    ("steep", "ends"),
+    [
+        (lambda x: np.tanh(300 * x), "-1 or 1"),
+        (lambda x: np.clip(2e4 * x, -3.5, 3.5), "-3.5 or 3.5"),
+        (lambda x: 10 / (1 + np.exp(-2e3 * x)), "0 or 10"),
+    ],
+    ids=["tanh", "clip", "scaled"],
+)
+def test_a_saturated_output_is_found_whatever_its_two_ends_are(steep, ends):
+    with np.errstate(over="ignore"):
+        rounded = gathered(lambda x: steep(x.astype(np.float64)).astype(x.dtype), lambda x: steep(np.where(np.abs(x) > 1, x, x / 1e3)))
+        assert exercise.outputs(rounded, limit=8)["output"].startswith(f"{ends} in ")
+    assert exercise.masks(rounded) == []
+
+
+def test_two_values_without_any_between_are_a_mask_that_is_named():
+    signs = gathered(lambda x: np.sign(x) + (x == 0))
+    assert exercise.outputs(signs, limit=8) == {}
+    (finding,) = exercise.masks(signs)
+    assert finding.severity == "warning"
+    assert "output is -1 or 1 in every case" in finding.message
+    assert exercise.masks(gathered(lambda x: x)) == []
+
+
+def test_a_row_that_is_in_many_batches_counts_once():
+    rows = np.array([[-1.0], [0.5]], np.float32)
+    numbers = ([0], [1], [0, 1], [1, 0])
+    cases = [Case(str(index), "rows", {"x": rows[list(chosen)]}, tuple(chosen)) for index, chosen in enumerate(numbers)]
+    answers = [{"output": case.inputs["x"]} for case in cases]
+    two = evidence.gather(cases, answers, [{"output": one["output"].astype(float)} for one in answers])
+    assert exercise.outputs(two, limit=8) == {}
+    assert exercise.masks(two) == []
+
+
 def test_an_output_that_varies_for_an_edge_case_alone_is_not_exercised():
     alone = gathered(lambda x: np.where(x > 2, x, 0 * x + 3))
     assert exercise.outputs(alone, limit=8, real=True)["output"] == "the same for all inputs in all of 1 batches of rows"
