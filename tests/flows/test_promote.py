@@ -254,7 +254,7 @@ def test_a_promotion_waits_for_a_person_who_sees_the_evidence(team):
     team.settings(approval="human")
     with waiting(team, "1") as (process, run, shown):
         assert "accepted_image" in shown
-        assert api(team, f"flow_runs/{run}")["name"].startswith("linear version 1 (")
+        assert api(team, f"flow_runs/{run}")["name"].startswith("promote linear version 1 (")
         assert "killed" not in team.run("1", "ledger").stderr, "it lives"
         assert "there is none to compare it with" in shown
         api(team, f"flow_runs/{run}/resume", {"run_input": {"approve": True, "who": "Ada", "reason": "looks right"}})

@@ -128,7 +128,7 @@ def test_each_variant_is_a_run_of_its_own_and_a_failed_one_a_row_with_its_reason
     assert not list((toy / ".paddleship/runs").iterdir()), "no worktree is left"
     _in_mlflow(toy)
     found = httpx.post(f"{prefect_url}/artifacts/filter", json={"artifacts": {"key": {"any_": ["sweep"]}}}).json()
-    assert re.findall(r"^\| .*\| \d \| (epochs=\d) ", found[-1]["data"], re.MULTILINE) == ["epochs=1", "epochs=3", "epochs=2"]
+    assert re.findall(r"^\* .*variant \d \((epochs=\d)\)", found[-1]["data"], re.MULTILINE) == ["epochs=1", "epochs=3", "epochs=2"]
     assert found[-1]["data"].count("(data:image/png;base64,") == 1
     again = sweep(choose="score", trials=5)
     assert again.returncode == 0, again.stderr

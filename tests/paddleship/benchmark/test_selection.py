@@ -71,7 +71,7 @@ def test_a_wish_for_what_was_not_proven_is_an_error():
     ("limits", "winner", "loser", "words"),
     [
         ({"slo_p99_ms": 10}, "onnxruntime", "paddle", "too few samples for p99_ms"),
-        ({"max_memory_bytes": 90_000_000}, "paddle", "onnxruntime", "misses select.max_memory_bytes (peak_memory_bytes is 1e+08"),
+        ({"max_memory_bytes": 90_000_000}, "paddle", "onnxruntime", "misses select.max_memory_bytes (peak_memory_bytes is 100,000,000"),
         ({"max_flip_rate": 0.005}, "paddle", "onnxruntime", "misses select.max_flip_rate (flip_rate_high is 0.01"),
     ],
 )
