@@ -28,6 +28,7 @@ _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
 _RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
 _POLL_S = 0.1
 _SHOW_TIMES = 20
+_FOUND_READY_S = 5  # in which a proxy that was started anew finds a server ready
 _STOP_S = 20
 _SAMPLE = "/sample"  # the folder in the container
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
@@ -71,13 +72,16 @@ class DockerTarget:
         self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
 
     def start(self, image_id: str, *, before: str | None) -> str:
-        """Start a server of this image in a free slot, and return the slot; `before` is the image that served last, if it is known."""
+        """Start a server of this image in a free slot, and return the slot, or that of one which serves already and is ready.
+
+        `before` is the image that served last, if it is known.
+        """
         self._ensure_proxy()
         active = self._active(before)
-        if active and self._server(active).image.id == image_id:
-            return active
         slot = next(slot for slot in SLOTS if slot != active)
         self._api(f"set server model/{slot} state drain")
+        if active and self._server(active).image.id == image_id and self._wait(lambda: self._is_ready(active), _FOUND_READY_S):
+            return active
         existing = self._server(slot)
         if existing is not None and (existing.image.id != image_id or existing.status != "running"):
             image.remove_container(existing)
@@ -87,20 +91,22 @@ class DockerTarget:
         return slot
 
     def wait_until_ready(self, slot: str, *, timeout_s: float) -> None:
-        """Return when the server in this slot is ready and the proxy reaches it. Raises Unavailable."""
-        deadline = time.monotonic() + timeout_s
-        server = self._server(slot)
-        while time.monotonic() < deadline:
+        """Return when the server in this slot is ready and the proxy reaches it. Raises Unavailable; the one that serves stays."""
+        began, server = time.monotonic(), self._server(slot)
+        while time.monotonic() < began + timeout_s:
             server.reload()
             if server.status != "running":
                 break
-            if self._reached(slot, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0:
+            if self._is_ready(slot):
                 return
             time.sleep(_POLL_S)
-        log = server.logs(tail=20).decode(errors="replace").strip()[-400:]
-        image.remove_container(server)
+        waited_s = time.monotonic() - began
+        log = " ".join(server.logs(tail=20).decode(errors="replace").split())[-400:] or "no log"
+        if slot != self._active():
+            image.remove_container(server)
         raise Unavailable(
-            f"the new server did not become ready in {timeout_s:g} s, and the old one still serves ({log}): read its image's log"
+            f"the new server was {server.status} and not ready after {waited_s:.1f} s ({log}), and {self._old_one(slot)}: "
+            "read its image's log"
         )
 
     def switch(self, slot: str) -> None:
@@ -249,6 +255,25 @@ class DockerTarget:
         servers = {slot: self._server(slot) for slot in SLOTS if not int(states[slot]["srv_admin_state"]) & _DRAINED}
         open_ones = [slot for slot, server in servers.items() if server is not None]
         return min(open_ones, key=lambda slot: (servers[slot].image.id != before, servers[slot].attrs["Created"]), default=None)
+
+    def _old_one(self, new: str) -> str:
+        """What the server that gets the requests does now, for a message: it is asked."""
+        active = self._active()
+        if active is None or active == new:
+            return "no other one is there"
+        return "the old one still answers" if self._is_ready(active) else "the old one does not answer either"
+
+    def _is_ready(self, slot: str) -> bool:
+        """Whether the server in this slot says that it is ready, and the proxy reaches it."""
+        import docker
+
+        server = self._server(slot)
+        if server is None or server.status != "running":
+            return False
+        try:
+            return self._reached(slot, server) and server.exec_run(["python", "-m", "paddleship.shipped.serving.health"]).exit_code == 0
+        except docker.errors.APIError:  # it ended or was paused meanwhile
+            return False
 
     def _reached(self, slot: str, server: Any) -> bool:
         """Whether the proxy has this container's address, and a check found it ready: until the first check, it counts as running."""

@@ -148,11 +148,40 @@ def test_a_request_that_the_old_server_has_is_answered_by_it(target, settings, i
 
 def test_a_server_that_does_not_start_leaves_the_old_one_serving(target, settings, images, old):
     slot = target.start(images["broken"], before=images[old])
-    with pytest.raises(Unavailable, match=r"the old one still serves \(.*no such model"):
+    with pytest.raises(Unavailable, match=r"not ready after \d\d?\.\d s \(.*no such model\), and the old one still answers"):
         target.wait_until_ready(slot, timeout_s=20)
     assert says(settings) == old
     put(target, images[OTHER[old]])
     assert says(settings) == OTHER[old]
+
+
+@pytest.mark.parametrize(("hang", "same"), [("pause", True), ("pause", False), pytest.param("stop", True, marks=pytest.mark.long)])
+def test_a_server_that_hangs_is_replaced_and_stays_until_the_new_one_serves(engine, target, settings, images, old, hang, same):
+    hanging = target._server(target._active())
+    image_id = images[old if same else OTHER[old]]
+    if hang == "pause":
+        hanging.pause()
+    else:  # it runs for the engine
+        assert hanging.exec_run(["sh", "-c", "kill -STOP -1"]).exit_code == 0
+    slot = target.start(image_id, before=images[old])
+    target.wait_until_ready(slot, timeout_s=30)
+    assert target._server(slot).id != hanging.id
+    hanging.reload()  # it is there
+    target.switch(slot)
+    assert says(settings) == (old if same else OTHER[old])
+    target.retire()
+    assert len(containers(engine, settings)) == 2
+
+
+def test_a_server_that_hangs_stays_where_the_new_one_does_not_start_and_the_message_says_so(target, settings, images, old):
+    hanging = target._server(target._active())
+    hanging.pause()
+    slot = target.start(images["broken"], before=images[old])
+    with pytest.raises(Unavailable, match="and the old one does not answer either") as seen:
+        target.wait_until_ready(slot, timeout_s=20)
+    assert "\n" not in str(seen.value)
+    hanging.unpause()
+    assert says(settings) == old
 
 
 def test_the_same_image_again_changes_nothing(engine, target, settings, images, old):
