@@ -114,6 +114,23 @@ def is_gone(receipt: Path) -> bool:
         return not exists(client, json.loads(receipt.read_text(encoding="utf-8"))["image_id"])
 
 
+def restore_name(receipt: Path) -> str | None:
+    """Give the name in the receipt of an accepted image back to that image; a line that says so if it had to. Raises Unavailable.
+
+    Does nothing without a receipt, or in an engine that does not have the image (`is_gone`).
+    """
+    if not receipt.exists():
+        return None
+    facts = json.loads(receipt.read_text(encoding="utf-8"))
+    with engine() as client:
+        stored = find(client, facts["image"])
+        if (stored is not None and stored.id == facts["image_id"]) or not exists(client, facts["image_id"]):
+            return None
+        name(client, facts["image_id"], facts["image"])
+    named = f"named another image, {stored.id[:19]}" if stored else "named no image"
+    return f"{facts['image']} {named}: it names the accepted image {facts['image_id'][:19]} again"
+
+
 def exists(client: Any, image: str) -> bool:
     return find(client, image) is not None
 

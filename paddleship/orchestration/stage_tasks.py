@@ -81,12 +81,15 @@ def run_stage(
         force = stage.again or (stage.name == "package" and image.is_gone(working_copy.root / values.paths.image))
         if not force and stages.are_current(working_copy.root, stage):
             log.info("%s: unchanged", stage.name)
+            _restore_name(stage, working_copy.root / values.paths.image)
             return StageStatus.UNCHANGED
         with measurement_lock.turn(stage.name, on_line=log.info):
             status = stages.run(working_copy.root, stage, environment=environment, on_line=log.info, force=force)
             earlier += [_version(reports, stage)] if status != StageStatus.RAN else []  # restored
             if status != StageStatus.RAN and stage.name == "package" and image.is_gone(working_copy.root / values.paths.image):
                 status = stages.run(working_copy.root, stage, environment=environment, on_line=log.info, force=True)
+        if status != StageStatus.RAN:
+            _restore_name(stage, working_copy.root / values.paths.image)
         return status
     except StageKilled as error:
         errors.append(error)
@@ -94,6 +97,12 @@ def run_stage(
     except PaddleshipError as error:
         errors.append(error)
         return run_state.failed(error)
+
+
+def _restore_name(stage: Stage, receipt: Path) -> None:
+    """Where `accept` passed earlier, see that the image's name still belongs to what it accepted. Raises Unavailable."""
+    if stage.name == "accept" and (line := image.restore_name(receipt)):
+        get_run_logger().warning(line)
 
 
 def _report(folder: Path, stage: Stage, *, but: Collection[Version]) -> Report | None:

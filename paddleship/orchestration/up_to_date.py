@@ -60,6 +60,8 @@ def show(checkout: Path, local: Local, until: Until, *, register: bool) -> bool:
     graph = stages.graph(checkout, until=until)
     if not stages.are_current(checkout, *graph) or _lacks_image(checkout / values.paths.image, until):
         return False
+    if until == "accept" and (line := image.restore_name(checkout / values.paths.image)):
+        print(line)
     reports = checkout / values.paths.reports
     reported = {stage.name: (reports / f"{stage.name}.json").exists() for stage in graph}
     rows = [Row(name, StageStatus.UNCHANGED, Report.read(reports, name) if has_report else None) for name, has_report in reported.items()]
