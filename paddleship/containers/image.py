@@ -27,7 +27,7 @@ from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.image import configuration
 from paddleship.image.configuration import OF_THE_BUILD
 from paddleship.lineage.release import CREATED
-from paddleship.system import processes
+from paddleship.system import locks, processes
 
 _AGAIN = "build it again with `paddleship run --again package`"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
@@ -122,7 +122,7 @@ def restore_name(receipt: Path) -> str | None:
     if not receipt.exists():
         return None
     facts = json.loads(receipt.read_text(encoding="utf-8"))
-    with engine() as client:
+    with engine() as client, locks.wait_for(locks.of_machine("accepting")):
         stored = find(client, facts["image"])
         if (stored is not None and stored.id == facts["image_id"]) or not exists(client, facts["image_id"]):
             return None
