@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from paddleship.config import loading
 from paddleship.containers import image
 from paddleship.custody import sources
-from paddleship.errors import BadInput, PaddleshipError, without_credentials
+from paddleship.errors import BadInput, PaddleshipError, Unavailable, without_credentials
 from paddleship.image import sbom
 from paddleship.lineage import source
 from paddleship.lineage.release import Lineage
@@ -45,11 +45,50 @@ def contents(name: str) -> str:
     return f"{kinds['pypi']} packages of Python, {kinds['deb']} of Debian ({sbom.IN_IMAGE}, or `paddleship trace {name} --sbom`)"
 
 
-def describe(what: str, lineage: Lineage, *, store: str | None = None, contents: str = "") -> str:
+def accepted(name: str, *, store: str | None) -> str:
+    """Whether this very image, by its id, is one that was accepted: its labels do not show that, because another image can have them.
+
+    `store` is where the model versions of this checkout are. Raises BadInput, Unavailable.
+    """
+    with closing(image.connect()) as client:
+        identity = image.id_of(client, name)
+    asked = [f"{_release()} here"]
+    if _released() == identity:
+        return f"yes, {_release()} here names this image id"
+    if store is not None:
+        from paddleship.tracking import runs  # imports MLflow
+
+        try:
+            version = next((one for one in runs.versions(store) if one.image_id == identity), None)
+        except Unavailable as trouble:
+            asked.append(f"a model version ({trouble})")
+        else:
+            if version is not None:
+                return f"yes, version {version.version} of {version.model!r} has this image id"
+            asked.append("a model version of this checkout")
+    return f"not known: labels can be copied, and the image id {identity[:19]} is not that of {' or '.join(asked)}"
+
+
+def _release() -> str:
+    """The file of the release of the folder that this process works in."""
+    with suppress(PaddleshipError, OSError):
+        return loading.load(Path("params.yaml")).paths.release
+    return "release.json"
+
+
+def _released() -> str | None:
+    """The id of the image that was accepted in the folder that this process works in; None if none is known."""
+    with suppress(OSError, ValueError):
+        release = json.loads(Path(_release()).read_text(encoding="utf-8"))
+        return str(release["image_id"]) if release.get("accepted") else None
+    return None
+
+
+def describe(what: str, lineage: Lineage, *, store: str | None = None, accepted: str = "", contents: str = "") -> str:
     """The lineage as text, with the commands that restore its source.
 
-    `contents` is what the image contains. `store` is where this checkout's runs are: an image names a server, but no store in a folder
-    of the machine that built it.
+    `accepted` says whether the image itself is known to be the accepted one, `contents` what it contains. `store` is where this checkout's
+    runs are: an image names a server, but no store in a folder of the machine that built it.
     """
     if lineage.mlflow_tracking_uri is None and store is not None:
         lineage = lineage.model_copy(update={"mlflow_tracking_uri": without_credentials(store)})
@@ -57,6 +96,7 @@ def describe(what: str, lineage: Lineage, *, store: str | None = None, contents:
     changed = f", with changes in {', '.join(lineage.git_changes)}" if lineage.git_changes else ""
     lines = [
         what,
+        *([f"  accepted      {accepted}"] if accepted else []),
         f"  commit        {lineage.git_commit}{changed}",
         f"  data          sha256 {lineage.data_sha256}",
         f"  params        sha256 {lineage.params_sha256}",

@@ -24,7 +24,9 @@ def trace(name: str, as_bill: bool, as_json: bool) -> int:
     elif as_json:
         print(lineage.model_dump_json(indent=1))
     else:
-        print(image_lineage.describe(what, lineage, store=_store_here(), contents=image_lineage.contents(name)))
+        store = _store_here()
+        accepted = image_lineage.accepted(name, store=store)
+        print(image_lineage.describe(what, lineage, accepted=accepted, store=store, contents=image_lineage.contents(name)))
     return 0
 
 
