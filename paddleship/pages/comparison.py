@@ -9,7 +9,7 @@ from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, against_next
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost
 from paddleship.sweep.variant import Figures
 
 _ADVICE = {
@@ -89,24 +89,25 @@ def _better(best: str, usable: Mapping[str, Figures]) -> str:
 
 
 def _undecided(usable: Mapping[str, Figures]) -> str:
-    """That no run beats all others: because nothing can be told apart, or because each is better in something."""
-    led = {objective: leader for objective in OBJECTIVES if (leader := _leader(objective, usable))}
-    if not led:
-        advice = [_ADVICE[objective] for objective in OBJECTIVES if _ADVICE[objective]]
-        return f"It cannot be told which is better: {_listed([*usable])} differ by less than their intervals; {'; '.join(advice)}."
-    parts = []
-    for objective, name in led.items():
-        others = {other: figures for other, figures in usable.items() if other != name}
-        parts.append(f"{name} has the best {objective} ({_figures(objective, usable[name], others)})")
-    return f"No run is better in everything: {'; '.join(parts)}."
+    """That no run beats all others: because nothing can be told apart, or because others are best in something."""
+    parts = {objective: part for objective in OBJECTIVES if (part := _best_in(objective, usable))}
+    advice = "; ".join(_ADVICE[objective] for objective in OBJECTIVES if objective not in parts and _ADVICE[objective])
+    if not parts:
+        return f"It cannot be told which is better: {_listed([*usable])} differ by less than their intervals; {advice}."
+    alike = [objective for objective in OBJECTIVES if objective not in parts]
+    note = f" In {_listed(alike)} they cannot be told apart{f': {advice}' if advice else ''}." if alike else ""
+    return f"No run is better in everything: {'; '.join(parts.values())}.{note}"
 
 
-def _leader(objective: str, usable: Mapping[str, Figures]) -> str | None:
-    """The run that is measurably better in an objective than each other one."""
-    for name, one in usable.items():
-        if _in(objective, one, [figures for other, figures in usable.items() if other != name]):
-            return name
-    return None
+def _best_in(objective: str, usable: Mapping[str, Figures]) -> str:
+    """The runs that none is measurably better than in an objective, with the next best; empty if that are all."""
+    best = min(usable, key=lambda name: cost(objective)(usable[name]))
+    alike = [name for name, one in usable.items() if choice.compare(objective, usable[best], one) != Difference.BETTER]
+    others = {name: one for name, one in usable.items() if name not in alike}
+    if not others:
+        return ""
+    verb = "has" if len(alike) == 1 else "have"
+    return f"{_listed(alike)} {verb} the best {objective} ({_figures(objective, usable[best], others)})"
 
 
 def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:

@@ -22,7 +22,16 @@ def test_a_trade_names_the_best_in_each_objective():
     said = answer(run("right", accuracy=0.9, p50=0.2), run("fast", accuracy=0.8, p50=0.02))
     assert said == (
         "No run is better in everything: right has the best score (validation accuracy 0.9000 against 0.8000 of fast); fast has the best "
-        "latency (20.0 µs for a request against 200 µs of right)."
+        "latency (20.0 µs for a request against 200 µs of right). In size they cannot be told apart."
+    )
+
+
+def test_runs_that_share_the_best_of_something_are_named_together_and_no_difference_is_denied():
+    said = answer(run("a", size=15e6), run("b", size=28e6, accuracy=0.861), run("c", size=15e6))
+    assert said == (
+        "No run is better in everything: a and c have the best size (15.0 MB against 28.0 MB of b). In score and latency they cannot be "
+        "told apart: more held-out rows would tell, or other seeds; measuring again on one idle machine would tell "
+        "(`paddleship run --again benchmark`)."
     )
 
 
