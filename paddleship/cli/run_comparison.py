@@ -109,12 +109,14 @@ def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run, which begins with what differs between them."""
+    """A short name for each run: what differs between them, and the end of its own name where that does not tell them apart."""
     params = [{key: value for key, value in run.params.items() if key != "name"} for run in runs]
     differing = sorted({key for one in params for key in one if len({other.get(key) for other in params}) > 1})
     shown = [
         ", ".join(f"{key.rpartition('.')[2]}={one.get(key, '–')[:_LONGEST_VALUE]}" for key in differing[:_MOST_PARAMS]) for one in params
     ]
+    if all(shown) and len({*shown}) == len(shown):
+        return shown
     endings = [run.name.rpartition(" (")[2].rstrip(")") for run in runs]
     return [f"{text} ({ending})" if text else ending for text, ending in zip(shown, endings, strict=True)]
 

@@ -107,3 +107,12 @@ def test_a_run_that_did_not_pass_or_measure_is_named():
     failed = run("failed", status="FAILED", tags={"reason": "GateFailed", "failure": "train: accuracy is 0.7"})
     said = run_comparison.conclusion(run("one"), failed, (measured(), []))
     assert said == ["failed did not pass (GateFailed: train)", "cannot tell which is better: failed measured no winner"]
+
+
+def test_runs_are_called_by_what_differs_and_by_the_end_of_their_names_where_that_is_not_enough():
+    def labels(*params):
+        return run_comparison._labels([run(f"r ({number})", params=one) for number, one in enumerate(params)])
+
+    assert labels({"train.epochs": "1"}, {"train.epochs": "6"}) == ["epochs=1", "epochs=6"]
+    assert labels({"train.epochs": "1"}, {"train.epochs": "1"}) == ["0", "1"]
+    assert labels({"a": "1"}, {"a": "1"}, {"a": "2"}) == ["a=1 (0)", "a=1 (1)", "a=2 (2)"]
