@@ -62,7 +62,6 @@ log=$(mktemp)
 step "git init -q -b main && git add -A && git commit -q -m checkout"
 step "make setup"
 step "make pipeline PARAMS=examples/linear/params.yaml"
-step "make serve-soak SHORT=1 PARAMS=examples/linear/params.yaml"
 step "make ui"
 as_user bash -c 'cd ~/checkout && exec make worker' >"$log.worker" 2>&1 </dev/null &
 follow="--params examples/linear/params.yaml --until train"
