@@ -63,7 +63,7 @@ def _soak(params: Params, seconds: float) -> tuple[dict[str, Any], Seen]:
         soaking.wait_for_answer(load)
         fastest = soaking.run(load, processes=_PROCESSES, seconds=_FASTEST_S, rate=None).answered / _FASTEST_S
         print(f"{fastest:,.0f} requests/s without a pause; {seconds:g} s at {_SHARE:.0%} of it", flush=True)
-        with _memory(box.container) as memory:
+        with _memory(box) as memory:
             seen = soaking.run(load, processes=_PROCESSES, seconds=seconds, rate=_SHARE * fastest)
     return {"seconds": seconds, "rate_per_s": round(seen.answered / seconds, 1), **_counts(seen), **growth(memory)}, seen
 
@@ -78,17 +78,14 @@ def _load(params: Params, candidate: Candidate, servers: list[Any]) -> Load:
 
 
 @contextmanager
-def _memory(container: Any) -> Iterator[list[tuple[float, float]]]:
-    """Seconds and bytes that the container's processes use, without what can be dropped from its cache, while the block runs."""
+def _memory(box: image.Sandbox) -> Iterator[list[tuple[float, float]]]:
+    """Seconds and bytes of the container's memory, while the block runs."""
     samples, ended = list[tuple[float, float]](), threading.Event()
 
     def read() -> None:
         began = time.perf_counter()
         while not ended.wait(_SAMPLE_S):
-            usage = container.stats(stream=False, one_shot=True).get("memory_stats", {})
-            details = usage.get("stats", {})
-            dropped = details.get("inactive_file", details.get("total_inactive_file", 0))
-            samples.append((time.perf_counter() - began, float(usage["usage"] - dropped)))
+            samples.append((time.perf_counter() - began, float(box.memory_bytes())))
 
     thread = threading.Thread(target=read)
     thread.start()

@@ -1,7 +1,5 @@
 """The soak finds a wrong answer, a wrong label, an error and memory that grows, and nothing where all is well."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -53,17 +51,3 @@ def test_memory_that_grows_measurably_is_a_miss_and_noise_is_none(per_s, grew):
     noise = np.random.default_rng(0).normal(size=TIMES.size) * 1e5
     found = soak.growth([*zip(TIMES, 80e6 + per_s * TIMES + noise, strict=True)])
     assert found["memory_grew"] is grew
-
-
-@pytest.mark.parametrize("used", [{"usage": 100, "stats": {"inactive_file": 40}}, {"usage": 100, "stats": {"total_inactive_file": 40}}])
-def test_memory_is_what_cannot_be_dropped(monkeypatch, used):
-    class Container:
-        def stats(self, **_):
-            return {"memory_stats": used}
-
-    monkeypatch.setattr(soak, "_SAMPLE_S", 0.001)
-
-    with soak._memory(Container()) as samples:
-        while not samples:
-            time.sleep(0.001)
-    assert samples[0][1] == 60
