@@ -53,7 +53,7 @@ def _saturated(evidence: Evidence) -> dict[str, str]:
     """
     saturated = {}
     for name, first in evidence.reference[0].items():
-        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and ends.saturated and ends.inside:
+        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and ends.inside:
             saturated[name] = (
                 f"{ends.low:g} or {ends.high:g} in {ends.share:.2%} of its numbers, rounded from other values (saturated), over "
                 f"{len(evidence.cases)} batches"
@@ -65,7 +65,7 @@ def masks(evidence: Evidence) -> list[Finding]:
     """A warning for each float output that has two values only, in all cases and in float64: what decides between them was not compared."""
     found = []
     for name, first in evidence.reference[0].items():
-        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and ends.saturated and not ends.inside:
+        if first.dtype.kind == "f" and (ends := _Ends.of(evidence, name)) and not ends.inside:
             message = f"output {name} is {ends.low:g} or {ends.high:g} in every case, so only which of the two it is was compared"
             advice = "return the number that decides between them too, if it has to be proven"
             found.append(Finding("two-values", "warning", message, advice, layer=name))
@@ -74,39 +74,31 @@ def masks(evidence: Evidence) -> list[Finding]:
 
 @dataclass(frozen=True)
 class _Ends:
-    """The lowest and the highest number of an output over distinct rows, how many numbers are either, and how many there are.
+    """The lowest and the highest number of an output whose numbers are nearly all one of the two, and the `share` that is.
 
     `inside`: somewhere, also in float64, a number lies between them.
     """
 
     low: float
     high: float
-    lows: int
-    highs: int
-    size: int
+    share: float
     inside: bool
 
     @classmethod
     def of(cls, evidence: Evidence, name: str) -> _Ends | None:
-        """None if the numbers are not finite or all the same."""
+        """None if many numbers of distinct rows are in between, or more than are at either end; one number at an end is no sign of it."""
         rows = _of_distinct_rows(evidence, name)
         if not rows.size or not np.isfinite(rows).all() or rows.min() == rows.max():
             return None
         low, high = float(rows.min()), float(rows.max())
         near = _ZERO if abs(low) <= _ZERO else 0.0
-        every = [np.ravel(answer[name]) for answers in (evidence.reference, evidence.truth) for answer in answers]
+        lows, highs = int((rows <= low + near).sum()), int((rows == high).sum())
+        between = rows.size - lows - highs
+        if min(lows, highs) <= max(between, 1) or between > _BETWEEN * rows.size:
+            return None
+        every = (answer[name] for answers in (evidence.reference, evidence.truth) for answer in answers)
         inside = any(bool(((array > low + near) & (array < high)).any()) for array in every)
-        return cls(0.0 if near else low, high, int((rows <= low + near).sum()), int((rows == high).sum()), rows.size, inside)
-
-    @property
-    def share(self) -> float:
-        return (self.lows + self.highs) / self.size
-
-    @property
-    def saturated(self) -> bool:
-        """Whether few numbers are in between, fewer than are at either end; one number at an end is no sign of it."""
-        between = self.size - self.lows - self.highs
-        return min(self.lows, self.highs) > max(between, 1) and between <= _BETWEEN * self.size
+        return cls(0.0 if near else low, high, (lows + highs) / rows.size, inside)
 
 
 def _of_distinct_rows(evidence: Evidence, name: str) -> Array:
