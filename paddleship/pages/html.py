@@ -32,7 +32,7 @@ def with_code(text: str) -> Markup:
 
 def svg(text: str) -> Markup:
     """A chart of ours as a part of a page; its texts were escaped when it was drawn."""
-    return Markup(text)  # noqa: S704
+    return Markup(f'<div class="wide">{text}</div>')  # noqa: S704
 
 
 def address(picture: bytes) -> str:

@@ -87,10 +87,10 @@ def facts(compared: ImageComparison) -> list[Fact]:
     return [
         *_score_fact(compared),
         *_latency_fact(compared),
-        _megabytes("size", first.size_bytes, second.size_bytes),
+        _size_fact("size", first.size_bytes, second.size_bytes),
         Fact("start to first answer", _starts(first), _starts(second), f"{units.three(second.start_s / first.start_s)}×"),
-        _megabytes("memory after the first answer", first.idle_bytes, second.idle_bytes),
-        _megabytes("memory after all rows", first.loaded_bytes, second.loaded_bytes),
+        _size_fact("memory after the first answer", first.idle_bytes, second.idle_bytes),
+        _size_fact("memory after all rows", first.loaded_bytes, second.loaded_bytes),
         *_identity(first, second),
     ]
 
@@ -176,7 +176,7 @@ def _latency_fact(compared: ImageComparison) -> list[Fact]:
     return [Fact("time of a request", first, second, change)]
 
 
-def _megabytes(what: str, first: int, second: int) -> Fact:
+def _size_fact(what: str, first: int, second: int) -> Fact:
     texts = units.size(first), units.size(second)
     return Fact(what, *texts, "the same" if texts[0] == texts[1] else _bytes(second - first))
 

@@ -61,13 +61,13 @@ def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[st
         screen=of_run(ordered, failure=failure),
         chart=_chart(ordered, rows),
         rows={name: {**dict.fromkeys(_COLUMNS), **row} for name, row in sorted(rows.items(), key=_rank)},
-        examples=_examples(ordered),
+        examples=_fact(ordered, "examples"),
         curves=_curves(ordered),
         reports=ordered,
         pictures=pictures,
         left_out=left_out,
         identities={key: report.facts[key] for report in ordered for key in _IDENTITIES if key in report.facts},
-        versions=next((report.facts["versions"] for report in ordered if "versions" in report.facts), {}),
+        versions=_fact(ordered, "versions"),
         hosts={report.stage: report.host for report in ordered if report.host},
         params=params,
     )
@@ -78,19 +78,18 @@ def _rank(item: tuple[str, Mapping[str, Any]]) -> tuple[bool, float]:
     return not item[1].get("winner"), float(item[1].get("p50_ms") or "inf")
 
 
-def _examples(reports: Sequence[Report]) -> Mapping[str, Mapping[str, Any]]:
-    """For each candidate, the rows whose decision changed and the worst row, as `verify` reports them."""
-    return next((report.facts["examples"] for report in reports if "examples" in report.facts), {})
+def _fact(reports: Sequence[Report], key: str) -> Any:
+    """A fact of the first stage that reports it; an empty mapping if none does."""
+    return next((report.facts[key] for report in reports if key in report.facts), {})
 
 
 def _curves(reports: Sequence[Report]) -> list[Any]:
     """Charts of how the participants of the benchmark behave with larger batches, longer inputs and more processes."""
-    benchmark: Mapping[str, Any] = next((report.facts for report in reports if "curves" in report.facts), {})
-    drawn = []
+    measured, winner, drawn = _fact(reports, "curves"), str(_fact(reports, "winner") or ""), []
     for curve in _CURVES:
-        lines = {name: _points(rows.get(curve.key, ()), curve) for name, rows in benchmark.get("curves", {}).items()}
+        lines = {name: _points(rows.get(curve.key, ()), curve) for name, rows in measured.items()}
         if shown := {name: points for name, points in lines.items() if len(points) > 1}:
-            drawn.append(html.svg(charts.lines(shown, chosen=benchmark.get("winner", ""), title=curve.title, x=curve.x, y=curve.y)))
+            drawn.append(html.svg(charts.lines(shown, chosen=winner, title=curve.title, x=curve.x, y=curve.y)))
     return drawn
 
 
