@@ -60,10 +60,13 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
 
 def cells(variants: Sequence[Variant], choice: Choice) -> list[tuple[str, ...]]:
     """One row of COLUMNS for each variant: the chosen one, those that no other one beats, the rest, and those that failed."""
-    order = sorted(variants, key=lambda one: (one.number != choice.best, one.number not in choice.front, one.figures is None, one.number))
     sized = {one.number: one.figures.size_bytes / 1e6 for one in variants if one.figures}
     sizes = dict(zip(sized, column([*sized.values()], 3), strict=True))
-    return [_cells(variant, choice, sizes.get(variant.number, "")) for variant in order]
+    return [_cells(variant, choice, sizes.get(variant.number, "")) for variant in _ranked(variants, choice)]
+
+
+def _ranked(variants: Sequence[Variant], choice: Choice) -> list[Variant]:
+    return sorted(variants, key=lambda one: (one.number != choice.best, one.number not in choice.front, one.figures is None, one.number))
 
 
 def notes(variants: Sequence[Variant]) -> list[str]:
@@ -90,14 +93,15 @@ def notes(variants: Sequence[Variant]) -> list[str]:
 def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
     """The page of a sweep."""
     lines = [f"# {name}", "", f"**{headline(variants, choice)}**", ""]
-    lines += [_item(*row) for row in cells(variants, choice)]
+    lines += map(_item, _ranked(variants, choice), cells(variants, choice))
     lines += ["", f"{_BEST} chosen, {_FRONT} no other variant beats it.", "", *(f"* {note}" for note in notes(variants))]
     return "\n".join(lines) + "\n"
 
 
-def _item(mark: str, number: str, label: str, outcome: str, score: str, p50: str, speedup: str, size: str, winner: str) -> str:
+def _item(variant: Variant, cells: tuple[str, ...]) -> str:
     """A variant as a line of a list, which no page cuts off as it does cells of a table."""
-    measured = "" if winner == "–" else f": score {score}, {p50} for a request, {speedup} its eager, {size} MB, {winner}"
+    mark, number, label, outcome, score, p50, speedup, size, winner = cells
+    measured = f": score {score}, {p50} for a request, {speedup} its eager, {size} MB, {winner}" if variant.figures else ""
     ended = "" if outcome == DONE else f". {outcome[0].upper()}{outcome[1:]}"
     return f"* {mark}{' ' * bool(mark)}variant {number} ({label}){measured}{ended}"
 
