@@ -44,17 +44,17 @@ def stop_under_load(port):
             break
         except OSError:
             time.sleep(0.02)
-    answered, unanswered = [], []
-    threads = [threading.Thread(target=client, args=(port, answered, unanswered)) for _ in range(CLIENTS)]
+    of_clients, unanswered = [[] for _ in range(CLIENTS)], []
+    threads = [threading.Thread(target=client, args=(port, answered, unanswered)) for answered in of_clients]
     for thread in threads:
         thread.start()
-    while len(answered) < 20 * CLIENTS and time.monotonic() < deadline:
-        time.sleep(0.01)
+    while not (all(of_clients) and sum(map(len, of_clients)) >= 20 * CLIENTS) and time.monotonic() < deadline:
+        time.sleep(0.01)  # until each connection is kept alive: one that waits to be accepted ends with the listening socket
     process.send_signal(signal.SIGTERM)
     for thread in threads:
         thread.join()
     assert process.wait(timeout=20) in (0, -signal.SIGTERM)
-    return answered, unanswered
+    return [status for answered in of_clients for status in answered], unanswered
 
 
 @pytest.mark.parametrize("stops", [3, pytest.param(100, marks=pytest.mark.long)])
