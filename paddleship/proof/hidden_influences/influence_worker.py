@@ -48,13 +48,13 @@ class InfluenceWorker:
         finally:
             self._seen.in_forward = False
 
-    def ask_often(self, inputs: Batch, setting: Setting, calls: int, seconds: float) -> tuple[int, list[str]]:
-        """Call the model again and again. Returns the number of calls, and the user's lines that change the model's state."""
+    def ask_often(self, inputs: Batch, setting: Setting, calls: int, seconds: float) -> tuple[int, list[str], list[str]]:
+        """Call the model again and again: the number of calls, the user's lines that change state, and those of state that is also read."""
         state, end, count = State.of(self._eager.layer), self._real_time() + seconds, 0
         while count < calls and self._real_time() < end:
             self.ask(inputs, setting)
             count += 1
-        return count, state.changes(self._eager.layer)
+        return count, state.changes(self._eager.layer), state.changes(self._eager.layer, read=True)
 
     def reads(self) -> list[Read]:
         return list(self._seen.reads)

@@ -52,6 +52,7 @@ _ADVICE = {
     Cause.FILES: "read the file in the constructor, into a buffer or a parameter that the checkpoint holds",
     Cause.RANDOM: "draw from Paddle's generator, and not in evaluation mode",
     Cause.ARGUMENTS: _KWARGS,
+    Cause.INTERPRETER: _KWARGS,
     Cause.OUTSIDE: _INPUT,
     Cause.HISTORY: "compute an answer from the inputs alone: let forward change no counter, cache or generator that answers depend on",
     Cause.PROCESS: "seed what the factory draws (numpy, random) from a keyword argument, and rely on no order of a set",
@@ -60,11 +61,10 @@ _ADVICE = {
 
 @dataclass
 class Influences:
-    """The findings with the causes of the errors, the sources that forward only `reads`, and what was read and tried."""
+    """The findings with the causes of the errors, and what was read and tried."""
 
     findings: list[Finding] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
-    reads: list[Cause] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
 
 
@@ -110,7 +110,7 @@ class _Search:
         """All reads, and whether an influence was found that affects all other tries."""
         with self._child(self._usual) as child:
             first = self._first(child)
-            calls, changed = child.call("ask_often", self._inputs[0], self._usual, _CALLS, _CALLS_S)
+            calls, changed, read_again = child.call("ask_often", self._inputs[0], self._usual, _CALLS, _CALLS_S)
             last = self._ask(child)
             reads = child.call("reads")
             self._influences.facts["calls"] = calls
@@ -120,6 +120,7 @@ class _Search:
                 source = f"the {cause}" if cause is Cause.RANDOM else "earlier calls"
                 self._add(cause, f"{source}: after {calls} calls, with the same seeds and time, {moved}", [*changed, *random])
                 return reads, True
+            self._warn_of_state(read_again, calls)
             self._end = time.monotonic() + _TRIES_S
             child.call("forget")
             if self._clock(child, last, reads):
@@ -233,7 +234,13 @@ class _Search:
             lines = [read.where for read in mine]
             message = f"forward reads the {cause} ({what}), which is no input of the model; {outcome}{_also(lines)}"
             self._influences.findings.append(Finding(KIND, "warning", message, _ADVICE[cause], lines[0]))
-            self._influences.reads.append(cause)
+
+    def _warn_of_state(self, changed: Sequence[str], calls: int) -> None:
+        """Name the lines of state that changes and is read, although no answer moved, because that of a later call may."""
+        if changed:
+            message = "forward reads what it changed in earlier calls, which is no input of the model; "
+            message += f"the answers stayed the same in {calls} calls, and later ones were not tried{_also(changed)}"
+            self._influences.findings.append(Finding(KIND, "warning", message, _ADVICE[Cause.HISTORY], changed[0]))
 
     def _fresh(self, setting: Setting) -> Any:
         """The answers of a new process, or the error message."""

@@ -39,6 +39,12 @@ _BUILTINS: dict[Cause, tuple[tuple[Any, str], ...]] = {
     Cause.THREADS: ((threading, "get_ident"), (threading, "get_native_id")),
     Cause.FILES: tuple((os, name) for name in ("stat", "lstat", "access", "readlink", "getcwd", "statvfs", "read", "pread", "readv")),
     Cause.RANDOM: ((os, "urandom"), (os, "getrandom"), (uuid, "_generate_time_safe")),
+    Cause.INTERPRETER: ((os, "isatty"), *((sys, name) for name in ("gettrace", "getrefcount", "getrecursionlimit"))),
+}
+# Values of `sys` that differ from process to process.
+_OF_SYS = {
+    **dict.fromkeys(("argv", "orig_argv"), Cause.ARGUMENTS),
+    **dict.fromkeys(("flags", "modules", "path", "executable", "version_info", "warnoptions"), Cause.INTERPRETER),
 }
 
 
@@ -64,7 +70,7 @@ class Observer:
 
     def _profile(self, frame: FrameType, event: str, thing: Any) -> None:
         if event == "c_call":
-            source = self._builtins.get(thing) if _hashable(thing) else _read_of_open_file(thing)
+            source = self._builtins.get(thing) if _hashable(thing) else _asked_of_open_file(thing)
             if source and not frame.f_code.co_filename.startswith(_HERE):
                 self._seen.note(*source, frame)
         elif event == "call":
@@ -72,7 +78,7 @@ class Observer:
                 self._seen.note(*source, frame.f_back)
             elif is_users(frame.f_code.co_filename):
                 self._look_for_now(frame)
-                self._look_for_arguments(frame)
+                self._look_for_values_of_sys(frame)
 
     def _look_for_now(self, frame: FrameType) -> None:
         """numpy's `datetime64` is a type, whose calls no profile shows: what counts is the word in the function that runs."""
@@ -83,15 +89,19 @@ class Observer:
             if instruction.argval == "datetime64" and texts and instruction.positions is not None:
                 self._seen.note(Cause.CLOCK, f"numpy.datetime64({min(texts)!r})", frame, line=instruction.positions.lineno)
 
-    def _look_for_arguments(self, frame: FrameType) -> None:
-        """A list is no call either: what counts is a name of `sys.argv` in the function that runs."""
+    def _look_for_values_of_sys(self, frame: FrameType) -> None:
+        """A list is no call either: what counts is a name of `sys.argv`, or of another value of `sys`, in the function that runs."""
         names, known = frame.f_code.co_names, frame.f_globals
-        lists = {name for name in names if known.get(name) is sys.argv}
-        if "argv" in names and any(known.get(name) is sys for name in names):
-            lists.add("argv")
-        for instruction in dis.get_instructions(frame.f_code) if lists else ():
-            if instruction.argval in lists and instruction.positions is not None:
-                self._seen.note(Cause.ARGUMENTS, "sys.argv", frame, line=instruction.positions.lineno)
+        imported = {name: item for name in names for item in _OF_SYS if name in known and known[name] is getattr(sys, item)}
+        if not imported and not _OF_SYS.keys() & set(names):
+            return
+        before = ""
+        for instruction in dis.get_instructions(frame.f_code):
+            name = str(instruction.argval)
+            item = imported.get(name) or (name if name in _OF_SYS and (before == "sys" or known.get(before) is sys) else "")
+            if item and instruction.positions is not None:
+                self._seen.note(_OF_SYS[item], f"sys.{item}", frame, line=instruction.positions.lineno)
+            before = name
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._seen.in_forward:
@@ -123,8 +133,10 @@ def _hashable(thing: Any) -> bool:
     return thing.__self__ is None or isinstance(thing.__self__, type(sys) | type)
 
 
-def _read_of_open_file(method: Any) -> tuple[Cause, str] | None:
-    """A read through a handle that was opened earlier, of which no audit event tells."""
+def _asked_of_open_file(method: Any) -> tuple[Cause, str] | None:
+    """A read through a handle that was opened earlier, of which no audit event tells, or the question whether it is a terminal."""
+    if method.__name__ == "isatty":
+        return Cause.INTERPRETER, f"isatty of {_text(getattr(method.__self__, 'name', 'a stream'))!r}"
     if method.__name__ in _READS and isinstance(method.__self__, io.IOBase | mmap.mmap) and not isinstance(method.__self__, _IN_MEMORY):
         return Cause.FILES, f"{method.__name__} of {_text(getattr(method.__self__, 'name', 'mapped memory'))!r}"
     return None

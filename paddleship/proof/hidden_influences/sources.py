@@ -28,6 +28,7 @@ class Cause(StrEnum):
     FILES = "files"
     RANDOM = "random numbers of the system"
     ARGUMENTS = "command line"
+    INTERPRETER = "state of the interpreter"
     OUTSIDE = "network or other programs"
     HISTORY = "history"
     PROCESS = "process"

@@ -19,6 +19,7 @@ from paddleship.system.isolate import Isolated
 SOURCE = """
 import datetime as module
 import io
+import itertools
 import linecache
 import locale
 import logging
@@ -47,7 +48,9 @@ from paddle import Tensor, nn
 
 FACTOR = Path(__file__).parent / "factor.txt"
 SEEN = []
+LOG = []
 CALLS = 0
+NUMBERS = itertools.count()
 
 
 class Plain(nn.Layer):
@@ -135,6 +138,62 @@ class Remembers(Plain):
         return 1.0 + len(SEEN)
 
 
+class Late(Plain):
+    def __init__(self):
+        super().__init__()
+        self.asked = 0
+
+    def factor(self):
+        self.asked += 1  # writes it
+        return 2.0 if self.asked > 100_000 else 1.0
+
+
+class Default(Plain):
+    def factor(self, earlier=[]):
+        earlier.append(1)  # writes it
+        return 2.0 if len(earlier) > 100_000 else 1.0
+
+
+class Enclosed(Plain):
+    def factor(self):
+        return 2.0 if COUNT() > 100_000 else 1.0
+
+
+def counter():
+    number = 0
+
+    def count():
+        nonlocal number
+        number = number + 1  # writes it
+        return number
+
+    return count
+
+
+COUNT = counter()
+
+
+class Iterated(Plain):
+    def factor(self):
+        return 2.0 if next(NUMBERS) > 100_000 else 1.0  # writes it
+
+
+class Owned(Plain):
+    def factor(self):
+        Owned.factor.times = getattr(Owned.factor, "times", 0) + 1  # writes it
+        return 2.0 if Owned.factor.times > 100_000 else 1.0
+
+
+class Statistics(Plain):
+    def __init__(self):
+        super().__init__()
+        self.rows = 0
+
+    def factor(self):
+        self.rows = self.rows + 1
+        return 1.0
+
+
 class Generator(Plain):
     def __init__(self):
         super().__init__()
@@ -163,7 +222,7 @@ class Times(Plain):
 
 class Logs(Plain):
     def factor(self):
-        SEEN.append((datetime.now().isoformat(), isinstance(datetime.now(), datetime), time.strftime("%H")))
+        LOG.append((datetime.now().isoformat(), isinstance(datetime.now(), datetime), time.strftime("%H")))
         return 1.0
 
 
@@ -361,6 +420,28 @@ class GivenArgument(Plain):
         return 1.0 + ("--fast" in given)  # reads it
 
 
+class Flags(Plain):
+    def factor(self):
+        return 1.0 + sys.flags.optimize  # reads it
+
+
+class Loaded(Plain):
+    def factor(self):
+        return 2.0 if "pdb" in sys.modules else 1.0  # reads it
+
+
+class Terminal(Plain):
+    def factor(self):
+        return 2.0 if sys.stdout.isatty() else 1.0  # reads it
+
+
+class Paths(Plain):
+    flags = path = modules = 1.0
+
+    def factor(self):
+        return self.flags * self.path * self.modules * (sys.maxsize > 0)
+
+
 class InThread(Plain):
     def factor(self):
         thread = threading.Thread(target=self.look)
@@ -459,6 +540,14 @@ def test_answers_that_change_with_the_number_of_questions_are_an_error_with_the_
     assert finding.where.endswith(f"their_influences.py:{line_of(name, '# writes it')}")
 
 
+@pytest.mark.parametrize("name", ["Late", "Default", "Enclosed", "Iterated", "Owned"])
+def test_state_that_changes_and_is_read_is_named_with_its_line_although_no_answer_moved_yet(find, name):
+    (finding,) = find(name)[0]
+    assert (finding.kind, finding.severity) == ("hidden-influence", "warning")
+    assert finding.message.startswith("forward reads what it changed in earlier calls")
+    assert finding.where.endswith(f"their_influences.py:{line_of(name, '# writes it')}")
+
+
 def test_a_generator_that_no_seed_reaches_is_state_between_questions(find):
     (finding,) = find("Generator")[0]
     assert "earlier calls" in finding.message
@@ -524,6 +613,9 @@ def test_answers_that_change_with_a_source_that_forward_reads_are_an_error_with_
         ("Descriptor", "files"),
         ("Argument", "command line"),
         ("GivenArgument", "command line"),
+        ("Flags", "state of the interpreter"),
+        ("Loaded", "state of the interpreter"),
+        ("Terminal", "state of the interpreter"),
         ("InThread", "clock"),
     ],
 )
@@ -534,8 +626,8 @@ def test_a_source_that_forward_reads_is_named_with_its_line_although_no_answer_m
     assert finding.where.endswith(f"their_influences.py:{line_of(name, '# reads it')}")
 
 
-@pytest.mark.parametrize("name", ["LogsOnly", "ReadsFileWhenBuilt", "InMemory"])
-def test_a_log_a_stream_in_memory_and_a_file_that_the_constructor_reads_are_no_influence(find, name):
+@pytest.mark.parametrize("name", ["LogsOnly", "ReadsFileWhenBuilt", "InMemory", "Paths", "Statistics"])
+def test_a_log_a_count_a_stream_in_memory_and_a_file_that_the_constructor_reads_are_no_influence(find, name):
     assert find(name)[0] == []
 
 
