@@ -128,10 +128,8 @@ def _run(
     tags |= {"trigger": trigger} if trigger else {}
     tags |= {"started_by_flow_run": str(starter)} if (starter := flow_run.parent_flow_run_id) else {}
     tracker = Tracker.start(values, tracking_uri=local.tracking_uri(), artifact_root=local.artifact_root, spool=local.spool, tags=tags)
-    rows: list[Row] = []
-    failure: PaddleshipError | None = None
     try:
-        failure = _run_stages(graph, working_copy, values, tracker, rows, uri=local.tracking_uri(), pools=pools)
+        rows, failure = _run_stages(graph, working_copy, values, tracker, uri=local.tracking_uri(), pools=pools)
         if failure is None:
             _conclude(working_copy, values, tracker, rows, graph, register=register and until == stages.LAST)
         _keep_experiment(working_copy, rows)
@@ -208,18 +206,18 @@ def _run_stages(
     working_copy: Workspace,
     values: params.Params,
     tracker: Tracker,
-    rows: list[Row],
     *,
     uri: str,
     pools: Mapping[str, str],
-) -> PaddleshipError | None:
-    """Run the graph in order, here and in the pools. Returns the error that ended it early, or None."""
+) -> tuple[list[Row], PaddleshipError | None]:
+    """Run the graph in order, here and in the pools. Returns a row for each stage, and the error that ended it early, or None."""
     environment = {"PADDLESHIP_FLOW_RUN_ID": str(flow_run.id or ""), "MLFLOW_TRACKING_URI": uri}
     if working_copy.isolated:
         environment["PADDLESHIP_EXPERIMENT"] = workspace.experiment(str(flow_run.id))
     if tracker.run_id:
         environment["MLFLOW_RUN_ID"] = tracker.run_id
     reports = working_copy.root / values.paths.reports
+    rows: list[Row] = []
 
     def note(row: Row) -> None:
         rows.append(row)
@@ -235,9 +233,8 @@ def _run_stages(
                 stages.fetch(working_copy.root, stages.inputs(working_copy.root, leg.stages))
             failure = stage_tasks.run_each(leg.stages, working_copy, values, environment, on_row=note)
         if failure is not None:
-            rows += [Row(stage.name, StageStatus.NOT_RUN, None) for stage in graph[len(rows) :]]
-            return failure
-    return None
+            return [*rows, *(Row(stage.name, StageStatus.NOT_RUN, None) for stage in graph[len(rows) :])], failure
+    return rows, None
 
 
 @disk.full_is_unavailable("the run")
