@@ -116,6 +116,7 @@ def _measure(
         facts={
             **measured,
             "winner": choice.candidate,
+            "winner_speedup": comparison.speedups_of(choice.candidate),
             "chosen_by": choice.metric,
             "reason": choice.reason,
             "took_no_part": choice.refused,

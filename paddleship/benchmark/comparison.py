@@ -49,6 +49,12 @@ class Comparison:
         """How many times faster than the baseline; None if one of the two was not measured."""
         return speedup(self.measurements[self.baseline], self.measurements[name], self.size)
 
+    def speedups_of(self, name: str) -> dict[str, dict[str, float]]:
+        """How many times faster a participant is than each other one, by name, with its 95% interval."""
+        own = self.measurements[name]
+        ratios = {other: speedup(measurement, own, self.size) for other, measurement in self.measurements.items() if other != name}
+        return {other: {"ratio": ratio.value, "low": ratio.low, "high": ratio.high} for other, ratio in ratios.items() if ratio}
+
     def difference(self, name: str) -> Difference | None:
         """Better or worse than the baseline by at least `effect`, or cannot tell."""
         speedup = self.speedup(name)

@@ -61,6 +61,7 @@ def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[st
         screen=of_run(ordered, failure=failure),
         chart=_chart(ordered, rows),
         rows={name: {**dict.fromkeys(_COLUMNS), **row} for name, row in sorted(rows.items(), key=_rank)},
+        ratios=_fact(ordered, "winner_speedup"),
         examples=_fact(ordered, "examples"),
         curves=_curves(ordered),
         reports=ordered,

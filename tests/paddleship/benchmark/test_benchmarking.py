@@ -93,6 +93,8 @@ def test_the_slower_one_is_found_slower_by_its_factor():
     assert ratio > 2
     assert comparison.difference("fast") == "better"
     assert comparison.difference("slow") is None
+    assert comparison.speedups_of("fast") == {"slow": {"ratio": ratio, "low": low, "high": high}}
+    assert comparison.speedups_of("slow")["fast"]["high"] < 1
     fast, slow = comparison.measurements["fast"], comparison.measurements["slow"]
     assert fast.throughput_per_s(4) > slow.throughput_per_s(4)
     assert slow.peak_memory_bytes > 1e6

@@ -76,9 +76,11 @@ def test_flipped_rows_the_worst_rows_and_curves_have_a_part_each(tmp_path):
     made[2].facts["examples"] = {"onnxruntime": {"changed": changed, "worst": worst}, "paddle": {"changed": [], "worst": None}}
     sizes = [{"batch_size": size, "throughput_per_s": 1000 * size, "p50_ms": 1} for size in (1, 8)]
     made[3].facts |= {"curves": {"onnxruntime": {"batch_size": sizes}, "eager": {"batch_size": sizes[:1]}}, "versions": {"numpy": "2.3"}}
+    made[3].facts["winner_speedup"] = {"paddle": {"ratio": 1.84, "low": 1.79, "high": 1.9}}
     text = parts(run_page.of("x", made, tmp_path, params={})).text
     assert all(part in text for part in ("Decisions of onnxruntime that are not eager's", EVIL, "fine", "worst of all", "batch of 22"))
     assert "Decisions of paddle" not in text
+    assert "1.84× (1.79× to 1.90×)" in text
     assert "Larger batches" in text
     assert "Longer inputs" not in text.replace("Larger batches, longer inputs, more processes", "")
     assert "numpy 2.3" in text
