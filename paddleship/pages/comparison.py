@@ -9,7 +9,7 @@ from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text
 from paddleship.sweep.variant import Figures
 
 _ADVICE = {
@@ -119,7 +119,7 @@ def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str
     """The value of a run in an objective, against the next best."""
     own, theirs, name = against_next(objective, one, others)
     what = {"score": f"{one.score_name.replace('_', ' ')} {own}", "latency": f"{own} for a request", "size": own}[objective]
-    return f"{what} against {theirs} of {name}"
+    return f"{what} against {theirs} of {name}{difference_text(objective, one, others[name])}"
 
 
 def _listed(names: Sequence[str], word: str = "and") -> str:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from paddleship.data.dataset import Rows
 from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.registration import TaskKind
@@ -18,7 +20,9 @@ from paddleship.reports.finding import Finding
 from paddleship.scoring import baselines
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.statistics import paired_scores
 
+Array = np.ndarray[Any, Any]
 _FOLDER = "train/classes"  # below the reports
 _MATRIX = 30  # classes of the largest confusion matrix that is drawn; for more, the most frequent wrong decisions are
 _PAIRS = 100  # wrong decisions in the report
@@ -59,9 +63,19 @@ def judge(
         f"test {name} {share(scores[f'test_{name}'])}{compared}",
         {**scores, **losses, **compared.metrics, **further, **({"test_macro_f1": table.macro_f1} if table else {})},
         [*kind.findings(outputs, labels, classes), *compared.findings],
-        {**compared.facts, **(table.to_dict(most_pairs=_PAIRS) if table else {})},
+        {
+            **compared.facts,
+            "row_scores": _row_scores(kind, evaluations["validation"].outputs, splits["validation"].labels),
+            **(table.to_dict(most_pairs=_PAIRS) if table else {}),
+        },
         _write(table, reports),
     )
+
+
+def _row_scores(kind: TaskKind, outputs: Array, labels: Array) -> str:
+    """What each validation row adds to the score, packed, so that runs can be compared row by row; empty for a score that is no sum."""
+    contributions = kind.score.contributions(outputs, labels) if kind.fits(outputs, labels) else None
+    return "" if contributions is None else paired_scores.pack(contributions)
 
 
 def _write(table: ClassTable | None, reports: Path) -> list[str]:

@@ -1,8 +1,8 @@
 """Compare variants by score, latency and size, find those that no other one beats, and choose one of them.
 
-A difference counts only where the intervals of both values are apart, in size from 1% on. Two latencies were measured one after the
-other, so they are compared only on one machine, and only if both measurements are valid. Two scores are compared only on the same test
-rows.
+Two scores are compared on the same validation rows, and differ if the interval of their paired difference does not hold 0. Any other
+difference counts only where the intervals of both values are apart, in size from 1% on. Two latencies were measured one after the other,
+so they are compared only on one machine, and only if both measurements are valid.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, values
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, score_difference, values
 from paddleship.sweep.variant import Figures
 
 _SIZE_EFFECT = 0.01
@@ -43,6 +43,8 @@ def compare(objective: str, one: Figures, other: Figures) -> Difference:
         return _difference(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
     if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
         return Difference.CANNOT_TELL
+    if paired := score_difference(one, other):
+        return Difference.BETTER if paired.low > 0 else Difference.WORSE if paired.high < 0 else Difference.CANNOT_TELL
     return _difference(_negative(one.score), _negative(other.score))
 
 
@@ -65,7 +67,7 @@ def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
     among = {number: allowed[number] for number in _front(allowed)}
     order = [settings.choose, *(objective for objective in OBJECTIVES if objective != settings.choose)]
     best, reason = _decide(among, order) if len(among) > 1 else _unbeaten(next(iter(among)), allowed, order)
-    return Choice(best, reason, front, refused, check)
+    return Choice(best, f"{reason}{_passed_over(best, allowed, settings.choose)}", front, refused, check)
 
 
 def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
@@ -97,9 +99,23 @@ def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, st
     return best, f"{'; '.join(reasons)}; {best} has the best {order[0]} by value"
 
 
+def _passed_over(best: int, allowed: Mapping[int, Figures], objective: str) -> str:
+    """Why the variant with the best value in the objective was not chosen; empty if it was, or if no other one beats it."""
+    top = min(allowed, key=lambda number: cost(objective)(allowed[number]))
+    if cost(objective)(allowed[top]) == cost(objective)(allowed[best]) or top in _front(allowed):
+        return ""
+    winner = next(number for number in allowed if beats(allowed[number], allowed[top]))
+    own, theirs = values(objective, allowed[top], allowed[winner])
+    worse = [one for one in OBJECTIVES if compare(one, allowed[winner], allowed[top]) == Difference.BETTER]
+    text = f"; variant {top} has {objective} {own}, not measurably better than {theirs} of variant {winner}"
+    text += difference_text(objective, allowed[top], allowed[winner])
+    parts = [f"{one} ({' against '.join(values(one, allowed[top], allowed[winner]))})" for one in worse]
+    return f"{text}, and is worse in {' and '.join(parts)}"
+
+
 def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
     own, theirs, number = against_next(objective, left[best], {other: figures for other, figures in left.items() if other != best})
-    return f"best in {objective}: {own} against {theirs} of variant {number}"
+    return f"best in {objective}: {own} against {theirs} of variant {number}{difference_text(objective, left[best], left[number])}"
 
 
 def _alike_in(objective: str, best: int, near: Mapping[int, Figures]) -> str:

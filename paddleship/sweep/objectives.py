@@ -1,4 +1,4 @@
-"""What variants and runs are compared by: its cost, and two values of it as text."""
+"""What variants and runs are compared by: its cost, two values of it as text, and the difference of two scores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from paddleship.reports import units
 from paddleship.reports.figures import share, shares
+from paddleship.statistics import paired_scores
+from paddleship.statistics.estimates import Interval
 from paddleship.sweep.variant import Figures
 
 Name = TypeVar("Name", int, str)
@@ -34,6 +36,19 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
     if objective == "latency":
         return units.durations(one.p50_ms.value, other.p50_ms.value)
     return units.sizes(one.size_bytes, other.size_bytes)
+
+
+def score_difference(one: Figures, other: Figures) -> Interval | None:
+    """How much better the score of `one` is, with the interval of paired rows; None if the rows are not the same, or not known."""
+    if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
+        return None
+    return paired_scores.difference(one.row_scores, other.row_scores)
+
+
+def difference_text(objective: str, one: Figures, other: Figures) -> str:
+    """The difference of two scores with its interval, in parentheses; empty where there is none."""
+    seen = score_difference(one, other) if objective == "score" else None
+    return f" ({seen.value:+z.4f}, 95% interval {seen.low:+z.4f} to {seen.high:+z.4f})" if seen else ""
 
 
 def against_next(objective: str, one: Figures, others: Mapping[Name, Figures]) -> tuple[str, str, Name]:

@@ -76,11 +76,14 @@ def notes(variants: Sequence[Variant]) -> list[str]:
         return []
     hosts = sorted({one.measured_on for one in figures})
     one_host = f"Measured on {hosts[0] or 'this machine'}, one variant after the other. {_ONE_HOST}"
-    exact = "with the exact 95% interval of a share"
-    interval = exact if figures[0].score_has_interval else "without an interval, so any difference counts"
+    interval = ", with the exact 95% interval of a share" if figures[0].score_has_interval else ""
+    paired = all(one.row_scores for one in figures)
+    counts = "of the paired difference does not hold 0" if paired else "s are apart" if interval else ""
+    apart = f"Two scores differ only where the interval{counts}" if counts else "Any difference of two scores counts"
     texts = [
         one_host if len(hosts) == 1 else f"Measured on several machines: {'; '.join(hosts)}. Two p50 are compared only within one.",
-        f"Score: {figures[0].score_name} of the eager model on all validation rows, {interval}. The test rows had no part in the choice.",
+        f"Score: {figures[0].score_name} of the eager model on all validation rows{interval}. {apart}. "
+        "The test rows had no part in the choice.",
         f"Size: of {figures[0].size_of}.",
     ]
     if len({one.data_sha256 for one in figures}) > 1:

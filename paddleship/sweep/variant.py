@@ -31,9 +31,9 @@ class SizeOf(StrEnum):
 class Figures(BaseModel):
     """What a variant measured, each with its 95% interval where there is one.
 
-    `score` is eager's on all test rows, `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that over the
-    variant's own eager model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of the
-    speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side.
+    `score` is eager's on all validation rows, `row_scores` is what each row adds to it (packed), `data_sha256` names the rows. `p50_ms` is
+    the winner's for one request, `speedup` that over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is
+    as wide as the largest of: the interval of the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -42,6 +42,7 @@ class Figures(BaseModel):
     score_name: str
     score: Interval | None
     score_has_interval: bool
+    row_scores: str = ""
     test_score: float | None = None
     p50_ms: Interval
     speedup: Interval
@@ -68,6 +69,7 @@ class Figures(BaseModel):
             score_name=name,
             score=score,
             score_has_interval=has_interval,
+            row_scores=str(by_stage["train"].facts.get("row_scores", "")) if "train" in by_stage else "",
             test_score=_test_score(by_stage.get("train")),
             p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
             speedup=speedup,

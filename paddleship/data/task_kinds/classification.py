@@ -30,6 +30,11 @@ def _accuracy(outputs: Array, labels: Array) -> float:
     return float((outputs.argmax(-1) == labels).mean())
 
 
+def _shares(outputs: Array, labels: Array) -> Array:
+    right: Array = (outputs.argmax(-1) == labels).reshape(len(labels), -1).mean(1) / len(labels)
+    return right
+
+
 def _require_two_classes(labels: Array, classes: Sequence[str]) -> None:
     if len(np.unique(labels)) < 2:
         found = repr(classes[labels[0]]) if classes else f"label {labels[0]}"
@@ -100,7 +105,14 @@ TASK_KIND = TaskKind(
     decision=DECISION,
     labels=Labels(ClassLabels, np.int64, contradict=True, require=_require_two_classes, findings=_absent, facts=_facts),
     loss=_loss,
-    score=Score("accuracy", "accuracy", _accuracy, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), share_of_decisions=True),
+    score=Score(
+        "accuracy",
+        "accuracy",
+        _accuracy,
+        tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE),
+        share_of_decisions=True,
+        shares=_shares,
+    ),
     fits=lambda outputs, labels: outputs.ndim == labels.ndim + 1,
     check_output=_check_output,
     class_weights=class_weights.CLASSES,

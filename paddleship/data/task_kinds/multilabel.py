@@ -11,7 +11,7 @@ import numpy as np
 from paddleship.data.class_labels import ClassLabels
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import class_scores, class_tables, class_weights, linear, skill
-from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput
+from paddleship.data.task_kinds.registration import ConstantAnswer, Labels, Score, TaskKind, UntrainedOutput, of_ratio
 from paddleship.errors import DataError
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.task_kinds.multilabel import DECISION
@@ -50,6 +50,11 @@ def _micro_f1(outputs: Array, labels: Array) -> float:
     chosen, wanted = outputs > 0, labels > 0
     total = int(chosen.sum() + wanted.sum())
     return 2 * int((chosen & wanted).sum()) / total if total else math.nan
+
+
+def _shares(outputs: Array, labels: Array) -> Array:
+    chosen, wanted = outputs > 0, labels > 0
+    return of_ratio(np.stack([2 * (chosen & wanted).sum(-1), chosen.sum(-1) + wanted.sum(-1)], axis=1))
 
 
 def _exact_match(outputs: Array, labels: Array, _classes: Sequence[str]) -> float:
@@ -127,7 +132,7 @@ TASK_KIND = TaskKind(
         plotted=lambda labels: np.nonzero(labels)[1],
     ),
     loss=_loss,
-    score=Score("micro_f1", "micro F1", _micro_f1, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE)),
+    score=Score("micro_f1", "micro F1", _micro_f1, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), shares=_shares),
     further={"exact_match": _exact_match},
     fits=_fits,
     check_output=_check_output,

@@ -51,6 +51,7 @@ class Score:
     `share_of_decisions`: it is the share of decisions that equal their label, so its interval is exact; any other score has one by
     bootstrap. `tolerance(rows, recorded)` is how far two processes may differ in it, because they round differently. `parts(outputs,
     labels)` are two numbers for each row whose sums have the score as their ratio: with them, the bootstrap is fast for large outputs.
+    `shares(outputs, labels)` are one number for each row whose sum is the score, for a score that has no such parts.
     """
 
     name: str
@@ -59,6 +60,13 @@ class Score:
     tolerance: Callable[[int, float], float]
     share_of_decisions: bool = False
     parts: Callable[[Array, Array], Array] | None = None
+    shares: Callable[[Array, Array], Array] | None = None
+
+    def contributions(self, outputs: Array, labels: Array) -> Array | None:
+        """One number for each row, whose sum is the score; None for a score that is no such sum."""
+        if self.shares is not None:
+            return self.shares(outputs, labels)
+        return None if self.parts is None else of_ratio(self.parts(outputs, labels))
 
     def rows(self, outputs: Array, labels: Array) -> Array:
         """What `of_rows` computes the score from, for any choice of rows."""
@@ -70,6 +78,14 @@ class Score:
             return self.of(rows, labels)
         hits, count = rows.sum(0)
         return float(hits / count)
+
+
+def of_ratio(parts: Array) -> Array:
+    """What each row adds to a ratio of sums: its influence on the ratio, and an equal share of the ratio itself."""
+    hits, count = parts.astype(np.float64).T
+    ratio = hits.sum() / count.sum() if count.any() else np.nan
+    contributions: Array = (hits - ratio * count) / max(count.sum(), 1) + ratio / len(parts)
+    return contributions
 
 
 @dataclass(frozen=True)

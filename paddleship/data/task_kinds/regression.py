@@ -73,6 +73,16 @@ def _squares(outputs: Array, labels: Array) -> tuple[Array, Array]:
     return pair[0].reshape(len(labels), -1, targets), pair[1].reshape(len(labels), -1, targets)
 
 
+def _gains(outputs: Array, labels: Array) -> Array:
+    """What each row adds to R², times the number of rows; empty if the labels do not vary."""
+    error, spread = _squares(outputs, labels)
+    varies = spread.sum((0, 1)) > 0
+    if not varies.any():
+        return np.zeros(0)
+    gains: Array = ((spread - error)[..., varies].mean(1) / spread[..., varies].mean((0, 1))).mean(1)
+    return gains
+
+
 def _fits(outputs: Array, labels: Array) -> bool:
     """Not if a loss of the user's own reads the outputs in another way."""
     return outputs.size == labels.size
@@ -85,11 +95,9 @@ def _constant(training: Array, outputs: Array, labels: Array) -> ConstantAnswer 
 def _findings(outputs: Array, labels: Array, _classes: Sequence[str]) -> list[Finding]:
     if not _fits(outputs, labels):
         return []
-    error, spread = _squares(outputs, labels)
-    varies = spread.sum((0, 1)) > 0
-    if not varies.any():
+    gains = _gains(outputs, labels)
+    if not len(gains):
         return []
-    gains = ((spread - error)[..., varies].mean(1) / spread[..., varies].mean((0, 1))).mean(1)
     return skill.findings(f"R² on the {len(labels):,} test rows is {gains.mean():.4f}, and always answering the mean gives 0", gains)
 
 
@@ -97,7 +105,13 @@ TASK_KIND = TaskKind(
     decision=DECISION,
     labels=Labels(NumberLabels, np.float32),
     loss=_loss,
-    score=Score("r2", "R²", r2, tolerance=lambda _rows, recorded: _TOLERANCE * max(1.0, abs(recorded))),
+    score=Score(
+        "r2",
+        "R²",
+        r2,
+        tolerance=lambda _rows, recorded: _TOLERANCE * max(1.0, abs(recorded)),
+        shares=lambda outputs, labels: _gains(outputs, labels) / len(labels),
+    ),
     fits=_fits,
     constant=_constant,
     linear=linear.REGRESSOR,

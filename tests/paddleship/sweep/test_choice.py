@@ -1,8 +1,10 @@
 """The choice: nothing is called better that cannot be told, and the limits are kept."""
 
+import numpy as np
 import pytest
 
 from paddleship.config.sections.sweep import Sweep
+from paddleship.statistics import paired_scores
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep import choice
 from tests.paddleship.sweep.helpers import figures
@@ -33,6 +35,46 @@ def test_a_difference_counts_only_where_it_can_be_told(objective, one, other, ex
         return figures(**given, score=score) if isinstance(score, float) else figures(**given).model_copy(update={"score": score})
 
     assert choice.compare(objective, made(dict(one)), made(dict(other))) == expected
+
+
+def rows(*wrong, count=1000):
+    right = np.ones(count)
+    right[[*wrong]] = 0
+    return paired_scores.pack(right / count)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (range(100), range(130), BETTER),  # whose intervals overlap
+        (range(130), range(100), WORSE),
+        (range(100), range(103), CANNOT_TELL),
+        (range(0, 200, 2), range(1, 250, 2), CANNOT_TELL),
+    ],
+)
+def test_scores_are_compared_row_by_row_where_the_rows_are_known(one, other, expected):
+    pair = [figures(1 - len(wrong) / 1000, row_scores=rows(*wrong)) for wrong in (one, other)]
+    assert choice.compare("score", *pair) == expected
+    assert choice.compare("score", pair[0], pair[1].model_copy(update={"data_sha256": "other rows"})) == CANNOT_TELL
+
+
+def test_the_best_score_is_chosen_although_its_interval_overlaps_that_of_a_faster_variant():
+    variants = {1: figures(0.9, 2.0, row_scores=rows(*range(100))), 2: figures(0.87, 1.0, row_scores=rows(*range(130)))}
+    found = chosen(variants)
+    assert found.best == 1
+    assert found.front == (1, 2)
+    assert found.reason == "best in score: 0.9000 against 0.8700 of variant 2 (+0.0300, 95% interval +0.0193 to +0.0407)"
+
+
+def test_a_better_value_that_was_not_chosen_is_explained():
+    variants = {1: figures(0.9, 2.0, row_scores=rows(*range(100))), 2: figures(0.898, 1.0, row_scores=rows(*range(102)))}
+    found = chosen(variants)
+    assert found.best == 2
+    *_, passed_over = found.reason.replace("\xa0", " ").split("; ")
+    assert passed_over.startswith(
+        "variant 1 has score 0.9000, not measurably better than 0.8980 of variant 2 (+0.0020, 95% interval -0.0014"
+    )
+    assert passed_over.endswith("and is worse in latency (2.00 ms against 1.00 ms)")
 
 
 def chosen(variants, **settings):

@@ -36,6 +36,11 @@ def test_the_figures_of_a_run_come_from_its_reports():
     assert tuple(found.p50_ms) == pytest.approx((2.0, 2 * 3.9 / 4, 2 / 3.9 * 4))
 
 
+def test_what_each_row_adds_to_the_score_is_read_from_the_report_of_train():
+    train = report("train", metrics=TRAIN.metrics, facts={"row_scores": "packed"})
+    assert Figures.of([PREPARE, train, benchmark()]).row_scores == "packed"
+
+
 def test_a_packed_variant_is_as_large_as_its_image():
     found = Figures.of([PREPARE, TRAIN, benchmark(), report("package", metrics={"image_bytes": 300})])
     assert (found.size_bytes, found.size_of) == (300, SizeOf.IMAGE)

@@ -83,6 +83,7 @@ def test_the_score_counts_edits_and_rows_that_are_right_as_a_whole():
     outputs, wanted = scores([1, 0, 1, 2], [2, 0, 0, 0], [3]), labels("aab", "ab", "好")
     assert KIND.score.of(outputs, wanted) == pytest.approx(5 / 6)
     assert KIND.score.of_rows(KIND.score.rows(outputs, wanted), wanted) == pytest.approx(5 / 6)
+    assert KIND.score.contributions(outputs, wanted).sum() == pytest.approx(5 / 6)
     assert KIND.further["exact_texts"](outputs, wanted, CLASSES) == pytest.approx(2 / 3)
 
 

@@ -1,0 +1,52 @@
+"""Two scores on the same rows: no interval is too narrow, and equal models are equal."""
+
+import numpy as np
+import pytest
+
+from paddleship.statistics import paired_scores
+
+
+def packed(*right):
+    return paired_scores.pack(np.array(right) / len(right))
+
+
+def differing(better, worse, rows=1000):
+    """Two models that differ in some rows, each right in as many of them."""
+    one, other = np.ones(rows), np.ones(rows)
+    other[:better], one[better : better + worse] = 0, 0
+    return paired_scores.difference(packed(*one), packed(*other))
+
+
+def test_the_difference_is_that_of_the_scores():
+    seen = differing(60, 20)
+    assert seen.value == pytest.approx(0.04, abs=1e-6)
+    assert 0 < seen.low < 0.04 < seen.high
+
+
+@pytest.mark.parametrize(
+    ("better", "worse", "told"), [(0, 0, False), (1, 0, False), (4, 0, False), (6, 0, True), (30, 20, False), (40, 20, True)]
+)
+def test_it_decides_as_the_exact_test_of_changed_rows_does(better, worse, told):
+    """The exact test (McNemar's) has p = 0.125 for 4 against 0, 0.031 for 6 against 0, 0.20 for 30 against 20, 0.013 for 40 against 20."""
+    assert (differing(better, worse).low > 0) == told
+
+
+def test_of_two_equal_models_one_is_called_better_in_5_of_100_cases_at_most():
+    random = np.random.default_rng(0)
+    told = 0
+    for _ in range(1000):
+        hard = random.random(300)
+        one, other = ((random.random(300) > 0.4 * hard).astype(float) for _ in range(2))
+        told += not (lambda seen: seen.low <= 0 <= seen.high)(paired_scores.difference(packed(*one), packed(*other)))
+    assert told <= 65
+
+
+def test_rows_that_are_not_the_same_or_not_known_are_not_compared():
+    assert paired_scores.difference(packed(1, 0), packed(1, 0, 1)) is None
+    assert paired_scores.difference("", packed(1, 0)) is None
+    assert paired_scores.difference("no packed text", packed(1, 0)) is None
+
+
+def test_what_is_not_finite_or_too_long_is_not_recorded():
+    assert paired_scores.pack(np.array([0.5, np.nan])) == ""
+    assert paired_scores.pack(np.random.default_rng(0).normal(size=200_000)) == ""
