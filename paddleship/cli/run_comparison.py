@@ -27,7 +27,7 @@ from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, values
+from paddleship.sweep.objectives import OBJECTIVES, difference_text, values
 from paddleship.sweep.variant import Figures
 from paddleship.tracking import client
 from paddleship.tracking.runs import Run
@@ -128,10 +128,12 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
     what = {"score": first.score_name, "latency": "p50", "size": str(first.size_of)}[objective]
     difference = choice.compare(objective, first, second)
     if difference == Difference.CANNOT_TELL:
-        return f"{objective}: cannot tell, {what} {before} and {after} are {'equal' if before == after else 'too close'}"
-    name, better, worse = (one.name, before, after) if difference == Difference.BETTER else (other.name, after, before)
-    sure = ", by value, without an interval" if objective == "score" and not first.score_has_interval else ""
-    return f"{objective}: {name} is better, {what} {better} against {worse}{sure}"
+        close = "equal" if before == after else f"too close{difference_text(objective, second, first)}"
+        return f"{objective}: cannot tell, {what} {before} and {after} are {close}"
+    better, worse = ((one, before, first), (other, after, second))[:: 1 if difference == Difference.BETTER else -1]
+    by_value = ", by value, without an interval" if objective == "score" and not first.score_has_interval else ""
+    interval = difference_text(objective, better[2], worse[2]) or by_value
+    return f"{objective}: {better[0].name} is better, {what} {better[1]} against {worse[1]}{interval}"
 
 
 def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:

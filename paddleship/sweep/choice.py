@@ -41,7 +41,8 @@ def compare(objective: str, one: Figures, other: Figures) -> Difference:
     if objective == "latency":
         comparable = one.valid and other.valid and one.measured_on == other.measured_on
         return _difference(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
-    if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
+    same = (one.score_name, one.data_sha256) == (other.score_name, other.data_sha256)
+    if one.score is None or other.score is None or not same:
         return Difference.CANNOT_TELL
     if paired := score_difference(one, other):
         return Difference.BETTER if paired.low > 0 else Difference.WORSE if paired.high < 0 else Difference.CANNOT_TELL

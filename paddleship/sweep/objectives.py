@@ -40,7 +40,7 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
 
 def score_difference(one: Figures, other: Figures) -> Interval | None:
     """How much better the score of `one` is, with the interval of paired rows; None if the rows are not the same, or not known."""
-    if one.score is None or other.score is None or one.data_sha256 != other.data_sha256:
+    if (one.score_name, one.data_sha256) != (other.score_name, other.data_sha256):
         return None
     return paired_scores.difference(one.row_scores, other.row_scores)
 

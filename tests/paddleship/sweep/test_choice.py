@@ -19,6 +19,7 @@ BETTER, WORSE, CANNOT_TELL = Difference.BETTER, Difference.WORSE, Difference.CAN
         ("score", {"score": 0.9}, {"score": 0.95}, WORSE),
         ("score", {"score": 0.91}, {"score": 0.9}, CANNOT_TELL),
         ("score", {"score": 0.95, "data_sha256": "other rows"}, {"score": 0.9}, CANNOT_TELL),
+        ("score", {"score": 0.95, "score_name": "validation_r2"}, {"score": 0.9}, CANNOT_TELL),
         ("score", {"score": Interval(0.901, 0.901, 0.901)}, {"score": Interval(0.9, 0.9, 0.9)}, BETTER),
         ("latency", {"p50": 0.5}, {"p50": 1.0}, BETTER),
         ("latency", {"p50": 1.0}, {"p50": 0.5}, WORSE),
