@@ -14,7 +14,7 @@ from paddleship.containers import image
 from paddleship.errors import Unavailable
 from paddleship.execution import cleanup, workspace
 from paddleship.lineage.release import RUN_LABEL
-from paddleship.reports import figures
+from paddleship.reports import figures, units
 from paddleship.reports.order import STAGES
 from paddleship.servers.local_state import Local
 from paddleship.sweep import space
@@ -186,7 +186,7 @@ def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
         run.tags.get("winner", "–"),
         f"{measured[SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if SPEEDUP in measured else "–",
         number(measured.get(P50)),
-        number(measured.get("benchmark/noise_ratio")),
+        units.three(measured["benchmark/noise_ratio"]) if "benchmark/noise_ratio" in measured else "–",
         _image(run, release).rpartition(":")[2] or "–",
         f"{size / 1e6:.0f}" if size else "–",
         ", ".join(filter(None, (release.version, release.serves))) if release else "–",
