@@ -49,12 +49,17 @@ class InfluenceWorker:
             self._seen.in_forward = False
 
     def ask_often(self, inputs: Batch, setting: Setting, calls: int, seconds: float) -> tuple[int, list[str], list[str]]:
-        """Call the model again and again: the number of calls, the user's lines that change state, and those of state that is also read."""
-        state, end, count = State.of(self._eager.layer), self._real_time() + seconds, 0
-        while count < calls and self._real_time() < end:
+        """Call the model again and again.
+
+        Returns the number of calls, the user's lines that change state, and those of state that changes with each call and is read.
+        """
+        before, end, count = State.of(self._eager.layer), self._real_time() + seconds, 1
+        self.ask(inputs, setting)
+        settled = State.of(self._eager.layer)  # what only keeps the last answer is the same from here on
+        while count < calls and (count == 1 or self._real_time() < end):
             self.ask(inputs, setting)
             count += 1
-        return count, state.changes(self._eager.layer), state.changes(self._eager.layer, read=True)
+        return count, before.changes(self._eager.layer), settled.changes(self._eager.layer, read=True)
 
     def reads(self) -> list[Read]:
         return list(self._seen.reads)

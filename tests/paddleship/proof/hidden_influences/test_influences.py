@@ -237,6 +237,12 @@ class Caches(Plain):
         return self.norm(super().forward(x) * self.cache[len(x)])
 
 
+class KeepsLast(Plain):
+    def forward(self, x):
+        self.last = super().forward(x)
+        return self.last * 2
+
+
 class Verbose(Plain):
     def factor(self):
         return 1.0 if os.environ.get("THEIR_DEBUG") else 1.0
@@ -558,7 +564,7 @@ def test_a_factory_that_draws_without_a_seed_answers_differently_in_every_proces
     assert [item.message[:38] for item in findings] == ["the answers change with the process: i"]
 
 
-@pytest.mark.parametrize("name", ["Plain", "Times", "Logs", "Caches", "Verbose"])
+@pytest.mark.parametrize("name", ["Plain", "Times", "Logs", "Caches", "KeepsLast", "Verbose"])
 def test_an_honest_model_that_looks_at_the_clock_keeps_a_cache_or_reads_a_variable_is_left_alone(find, name):
     findings, facts = find(name)
     assert [item for item in findings if item.severity == "error"] == []
