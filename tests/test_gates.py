@@ -128,6 +128,11 @@ def seen(**changes):
     return image_test._checks(replace(right, **changes), Accept(max_cold_start_ms=5000))
 
 
+def processes(count):
+    observed = Observed(1, "digest", [], [], [], None, None, {}, [], {}, "http", count)
+    return [image_test._processes_check(observed, 2)]
+
+
 def digest(said):
     candidate = Candidate(
         name="a",
@@ -352,6 +357,7 @@ GATES = {
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
+    "processes": (lambda: processes(1), lambda: processes(2)),
     "accepted_image": (
         lambda: [promotion_gate.image_check(Engine("d2"), SHIPPED)],
         lambda: [promotion_gate.image_check(Engine(), SHIPPED)],

@@ -32,7 +32,7 @@ class Observed:
     `asked` are the indices of the batches that were sent: all that the server accepts, unless they take too long together. `answers` are in
     their order, `faults` are unanswered requests. `concurrent_answers` are the distinct answers of concurrent callers, by batch index.
     `hostile` names bad requests with a wrong code, or after which the server was not ready. `example` is a request of one row with its
-    answer. `max_batch` and `candidate_digest` are from the server's metadata. `transport` is the name of the one that was tested.
+    answer. `max_batch`, `candidate_digest` and `processes` are from the server's metadata. `transport` is the one that was tested.
     """
 
     max_batch: int
@@ -46,6 +46,7 @@ class Observed:
     hostile: list[str]
     example: dict[str, Any]
     transport: str
+    processes: int = 1
 
 
 def observe(
@@ -109,6 +110,7 @@ def observe(
         hostile_faults,
         example,
         server.transport,
+        int(says.get("processes", 1)),
     )
 
 

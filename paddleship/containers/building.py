@@ -45,6 +45,7 @@ def settings(params: Params, candidate: Candidate) -> Settings:
         padding=together and rows.padded,
         slo_p99_ms=params.benchmark.slo_p99_ms,
         also=params.package.ports,
+        processes=params.package.processes,
     )
 
 

@@ -76,7 +76,8 @@ def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, param
     checks, judgement = judging.checks(seen.observed, evidence, served, params.verify)
     if seen.others:
         checks = [*checks, judging.other_transports(seen.others, evidence, served, params.verify)]
-    verdict = Verdict(checks=[_digest_check(seen.observed, candidate), *checks, *_checks(seen, params.accept)])
+    of_image = [_digest_check(seen.observed, candidate), _processes_check(seen.observed, params.package.processes)]
+    verdict = Verdict(checks=[*of_image, *checks, *_checks(seen, params.accept)])
     left_out = len(evidence.cases) - len(seen.observed.asked)
     metrics = {**_metrics(seen, judgement), "batches_left_out": left_out}
     report = Report(
@@ -179,6 +180,12 @@ def _digest_check(observed: Observed, candidate: Candidate) -> Check:
     served = observed.candidate_digest
     advice = "the image serves another model: build it again with `paddleship run --again package`"
     return Check(name="candidate_digest", measured=served, limit=candidate.digest, passed=served == candidate.digest, advice=advice)
+
+
+def _processes_check(observed: Observed, wanted: int) -> Check:
+    """Check that the server has as many processes as the params say; it is ready only once all of them are."""
+    advice = "the image has other settings: build it again with `paddleship run --again package`"
+    return Check(name="processes", measured=observed.processes, limit=wanted, passed=observed.processes == wanted, advice=advice)
 
 
 def _metrics(seen: ContainerFacts, judgement: parity.Judgement | None) -> dict[str, float | int]:

@@ -20,6 +20,9 @@ class Package(Section):
         None, description="image that the image is built on; null: python:3.N-slim, of the Python that the candidate was proven with"
     )
     transports: list[str] = Field([HTTP], description="protocols that the image serves: http, and others beside it, such as grpc")
+    processes: int = Field(
+        1, ge=1, le=64, description="server processes of a container, each with the model, that answer on the same ports"
+    )
     max_image_bytes: Positive = Field(2_000_000_000, description="gate: largest size of the image")
 
     @field_validator("transports")

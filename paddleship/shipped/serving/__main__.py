@@ -5,40 +5,68 @@ from __future__ import annotations
 import argparse
 import socket
 import sys
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing.paddle_logs import silence_paddle
-from paddleship.shipped.serving import logs, options, transports
+from paddleship.shipped.serving import logs, options, settings, transports
+from paddleship.shipped.serving.processes import supervisor
+from paddleship.shipped.serving.processes.supervisor import Ended
 from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:
     from paddleship.shipped.serving.options import Options
+    from paddleship.shipped.serving.processes.peers import Peers
     from paddleship.shipped.serving.service import Service
+    from paddleship.shipped.serving.settings import Settings
+
+_MOST_PROCESSES = 64
 
 
 def main() -> None:
     arguments = _parser().parse_args()
     silence_paddle()
     logs.configure(logs.Format(arguments.log_format))
-    failure: BaseException | None
+    ended = _attempt(lambda: _run(arguments))
+    if ended.line:
+        print(ended.line, file=sys.stderr)
+    sys.exit(ended.code)
+
+
+def _attempt(serve: Callable[[], Ended]) -> Ended:
     try:
-        failure = _serve(arguments)
+        return serve()
     except PaddleshipError as error:
-        failure = error
-    if failure:
-        print(f"error: {failure if isinstance(failure, PaddleshipError) else repr(failure)}", file=sys.stderr)
-        sys.exit(failure.exit_code if isinstance(failure, PaddleshipError) else 1)
+        return _failed(error)
 
 
-def _serve(arguments: argparse.Namespace) -> BaseException | None:
-    """Serve until SIGTERM, or until the model cannot be loaded: why not, if so."""
-    service = _service(arguments)
-    http.serve(service, host=arguments.host, port=arguments.port, also=_also(service, arguments))
-    return service.failure
+def _failed(failure: BaseException) -> Ended:
+    if isinstance(failure, PaddleshipError):
+        return Ended(failure.exit_code, f"error: {failure}")
+    return Ended(1, f"error: {failure!r}")
+
+
+def _run(arguments: argparse.Namespace) -> Ended:
+    """Serve until SIGTERM, in one process or below a supervisor. Raises PaddleshipError."""
+    given = settings.read(arguments.candidate)
+    count = arguments.processes or given.processes
+    if count == 1:
+        return _serve(arguments, given, None)
+    supervisor.require_free(arguments.host, arguments.port, option="--port")
+    for name, port in _also(arguments, given):
+        supervisor.require_free(arguments.host, port, option=f"--also {name}:PORT")
+    return supervisor.supervise(count, lambda peers: _attempt(lambda: _serve(arguments, given, peers)))
+
+
+def _serve(arguments: argparse.Namespace, given: Settings, peers: Peers | None) -> Ended:
+    """Serve in this process until SIGTERM, or until the model cannot be loaded. Raises PaddleshipError."""
+    service = _service(arguments, given, peers)
+    also = [transports.get(name).listening(service, host=arguments.host, port=port) for name, port in _also(arguments, given)]
+    http.serve(service, host=arguments.host, port=arguments.port, also=also)
+    return _failed(service.failure) if service.failure else Ended()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -67,6 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tls-certificate", type=Path, metavar="FILE", help="serve over TLS with this certificate chain (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="key of the certificate (PEM)")
+    parser.add_argument(
+        "--processes",
+        type=_process_count,
+        metavar="N",
+        help="processes, each with the model, that share the ports and the memory (default: those of the image)",
+    )
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
     parser.add_argument(
         "--slo-ms", type=float, metavar="MS", help="refuse a request that would take longer (default: benchmark.slo_p99_ms of the image)"
@@ -84,33 +118,38 @@ def _named_port(text: str) -> tuple[str, int]:
     return name, int(port)
 
 
-def _also(service: Service, arguments: argparse.Namespace) -> list[AbstractAsyncContextManager[None]]:
-    """The transports beside HTTP. Raises CandidateError."""
-    from paddleship.shipped.serving import settings
-
-    chosen = arguments.also or settings.read(arguments.candidate).also.items()
-    return [transports.get(name).listening(service, host=arguments.host, port=port) for name, port in chosen]
+def _process_count(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= _MOST_PROCESSES:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: give 1 to {_MOST_PROCESSES}")
+    return int(text)
 
 
-def _service(arguments: argparse.Namespace) -> Service:
-    from paddleship.shipped.serving import limits, settings
+def _also(arguments: argparse.Namespace, given: Settings) -> list[tuple[str, int]]:
+    """The transports beside HTTP, with their ports."""
+    return arguments.also or [*given.also.items()]
+
+
+def _service(arguments: argparse.Namespace, given: Settings, peers: Peers | None) -> Service:
+    from paddleship.shipped.serving import limits
     from paddleship.shipped.serving.budget import Budget
     from paddleship.shipped.serving.model import ServedModel
     from paddleship.shipped.serving.sample import SUFFIX
     from paddleship.shipped.serving.service import Service
 
-    memory = arguments.memory_bytes or limits.available_memory()
-    sample = arguments.sample and arguments.sample / f"{socket.gethostname()}-{arguments.port}{SUFFIX}"
+    share = peers.count if peers is not None else 1
+    whole = arguments.memory_bytes or limits.available_memory()
+    memory = whole // share
+    name = f"{socket.gethostname()}-{arguments.port}{f'-{peers.slot}' if peers is not None and peers.slot else ''}"
+    sample = arguments.sample and arguments.sample / f"{name}{SUFFIX}"
 
     def load() -> ServedModel:
-        return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample)
+        return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample, share=share)
 
-    given = settings.read(arguments.candidate)
     if arguments.no_batching:
         given = replace(given, batching=False, padding=False)
     if arguments.slo_ms is not None:
         given = replace(given, slo_p99_ms=arguments.slo_ms)
-    return Service(load, Budget(limits.in_flight_bytes(memory)), given, _options(arguments))
+    return Service(load, Budget(limits.in_flight_bytes(whole) // share), given, _options(arguments), peers)
 
 
 def _options(arguments: argparse.Namespace) -> Options:

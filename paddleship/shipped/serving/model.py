@@ -40,10 +40,12 @@ class ServedModel:
     bytes may have; None without such columns. `answers` is False after a failure that the input does not explain, until the model answers
     a known batch again. After the warm-up, `is_quick` says that a call takes so little that no thread of its own is worth it, and
     `call_values` is the number of input values whose computation takes as long as what every call costs. `sample` is the file in which
-    features of answered rows are counted, if they are to be.
+    features of answered rows are counted, if they are to be. `share`: so many processes share the threads that the candidate has.
     """
 
-    def __init__(self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, max_batch: int | None = None, memory_bytes: int | None = None, sample: Path | None = None, share: int = 1
+    ) -> None:
         self.candidate = Candidate.load(folder)
         self._sample = RequestSample.start(sample, self.candidate) if sample else None
         self.version = self.candidate.digest[:12]
@@ -59,7 +61,7 @@ class ServedModel:
             max_batch=min(max_batch or self.candidate.max_batch, self.candidate.max_batch),
             memory_bytes=memory_bytes or available_memory(),
         )
-        self._runtime = runtimes.load(folder)
+        self._runtime = runtimes.load(folder, thread_count=max(1, self.candidate.threads // share) if share > 1 else None)
         self._known: tuple[Batch, Arrays] | None = None
 
     def warm_up(self) -> None:

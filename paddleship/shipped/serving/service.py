@@ -25,6 +25,7 @@ from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options
+from paddleship.shipped.serving.processes.peers import Peers
 from paddleship.shipped.serving.queueing import Queue, Turn
 from paddleship.shipped.serving.settings import Settings
 from paddleship.shipped.serving.stages import Stages
@@ -52,11 +53,18 @@ class Service:
     """One model that `load` returns, its inference thread and the budget. `failure` is why the model could not be loaded.
 
     `settings` say whether several requests may share a batch, and how long one may take; `options` are for transports. `stages` counts how
-    long requests took, and `failures`, in which transports count, why others got no answer.
+    long requests took, and `failures`, in which transports count, why others got no answer. `peers` are the other processes of the server.
     """
 
-    def __init__(self, load: Callable[[], ServedModel], budget: Budget, settings: Settings = _ALONE, options: Options = _OPEN) -> None:
-        self.budget, self.options = budget, options
+    def __init__(
+        self,
+        load: Callable[[], ServedModel],
+        budget: Budget,
+        settings: Settings = _ALONE,
+        options: Options = _OPEN,
+        peers: Peers | None = None,
+    ) -> None:
+        self.budget, self.options, self.peers = budget, options, peers
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before
@@ -82,6 +90,18 @@ class Service:
 
     @property
     def state(self) -> State:
+        """That of the server: if it has several processes, it begins to be ready once all are, and fails where one of them does.
+
+        A process that is being replaced changes nothing, because its requests go to the others.
+        """
+        own = self.own_state
+        if own is State.READY and self.peers is not None and self.peers.are_starting:
+            return State.LOADING
+        return State.FAILING if own is State.READY and self.peers is not None and self.peers.are_failing else own
+
+    @property
+    def own_state(self) -> State:
+        """That of this process."""
         if self._stopping:
             return State.STOPPING
         if self._model is None:
@@ -118,7 +138,7 @@ class Service:
 
     def index(self, *, only_ready: bool) -> list[dict[str, str]]:
         """The index of a model repository, which holds the one model; empty if only a ready one is asked for. Raises ServingError."""
-        model, ready = self.loaded(), self.state is State.READY
+        model, ready = self.loaded(), self.own_state is State.READY
         reason = "" if ready else "the model does not answer a known batch as before"
         entry = {"name": model.candidate.model, "version": model.version, "state": "READY" if ready else "UNAVAILABLE", "reason": reason}
         return [] if only_ready and not ready else [entry]

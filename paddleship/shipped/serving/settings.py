@@ -18,17 +18,19 @@ class Settings:
     """`batching`: the answer to a row does not depend on the other rows of its batch, so requests that wait may share one.
 
     `padding`: nor on how far it is padded, so these may be of different sizes. `slo_p99_ms`: a request that would take longer is refused.
-    `also`: the transports beside HTTP, with their ports.
+    `also`: the transports beside HTTP, with their ports. `processes` answer on the same ports, each with a model of its own.
     """
 
     batching: bool = False
     padding: bool = False
     slo_p99_ms: float | None = None
     also: Mapping[str, int] = field(default_factory=dict)
+    processes: int = 1
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate, without what is not set."""
-        (folder / _FILE).write_bytes(orjson.dumps({name: value for name, value in asdict(self).items() if value not in (None, {})}))
+        written = {name: value for name, value in asdict(self).items() if value not in (None, {}) and (name, value) != ("processes", 1)}
+        (folder / _FILE).write_bytes(orjson.dumps(written))
 
 
 def read(folder: Path) -> Settings:

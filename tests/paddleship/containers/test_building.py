@@ -28,3 +28,10 @@ def test_requests_share_batches_where_that_is_proven_and_the_objective_is_that_o
     params = loading.load(REPOSITORY / "params.yaml")
     params = params.model_copy(update={"benchmark": params.benchmark.model_copy(update={"slo_p99_ms": slo})})
     assert building.settings(params, SimpleNamespace(precision=precision)) == expected
+
+
+def test_the_image_has_the_processes_of_the_params(monkeypatch):
+    monkeypatch.setattr(proofs, "row_facts", lambda _params: RowFacts(True, True))
+    params = loading.load(REPOSITORY / "params.yaml")
+    params = params.model_copy(update={"package": params.package.model_copy(update={"processes": 3})})
+    assert building.settings(params, SimpleNamespace(precision="float32")).processes == 3

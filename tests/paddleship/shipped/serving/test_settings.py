@@ -20,6 +20,13 @@ def test_further_transports_are_named_with_their_ports_and_without_any_the_file_
     assert settings.read(tmp_path) == Settings(batching=True, also={"grpc": 8001})
 
 
+def test_processes_are_read_as_they_were_written_and_one_leaves_the_file_as_it_was_before_there_were_several(tmp_path):
+    Settings(batching=True, processes=1).write(tmp_path)
+    assert (tmp_path / "serving.json").read_text() == '{"batching":true,"padding":false}'
+    Settings(processes=3).write(tmp_path)
+    assert settings.read(tmp_path) == Settings(processes=3)
+
+
 @pytest.mark.parametrize("text", ["{", '{"batches": true}', "[1]"])
 def test_a_file_that_is_no_settings_is_one_line(tmp_path, text):
     (tmp_path / "serving.json").write_text(text)

@@ -66,7 +66,9 @@ class _Listener:
 
     async def _start(self, model: ServedModel) -> None:
         allowed = limits.of_messages(model)
-        self._server = aio.server(options=_options(allowed), maximum_concurrent_rpcs=limits.MAX_REQUESTS)
+        self._server = aio.server(
+            options=_options(allowed, shared=self._service.peers is not None), maximum_concurrent_rpcs=limits.MAX_REQUESTS
+        )
         self._servicer = Servicer(self._service, allowed)
         self._server.add_generic_rpc_handlers((self._servicer.handler(),))
         host = f"[{self._host}]" if ":" in self._host else self._host
@@ -89,9 +91,9 @@ def _credentials(options: Options) -> Any:
     return grpc.ssl_server_credentials([(options.key.read_bytes(), options.certificate.read_bytes())])
 
 
-def _options(allowed: limits.MessageLimits) -> list[tuple[str, int]]:
+def _options(allowed: limits.MessageLimits, *, shared: bool) -> list[tuple[str, int]]:
     return [
-        ("grpc.so_reuseport", 0),
+        ("grpc.so_reuseport", int(shared)),  # without it, a port in use is an error
         ("grpc.http2.bdp_probe", 0),  # which lets a connection send megabytes before they are asked for
         ("grpc.max_receive_message_length", allowed.max_bytes),
         ("grpc.max_send_message_length", -1),

@@ -24,7 +24,7 @@ from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import deadlines, metrics, pages, repository, statuses
+from paddleship.shipped.serving.transports.http import deadlines, families, pages, repository, statuses
 from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, ARRIVED, IS_GONE, Guard
@@ -32,6 +32,7 @@ from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpR
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.openapi import document
 from paddleship.shipped.serving.transports.http.rows import RowsRequest
+from paddleship.shipped.serving.transports.http.sharing import Sharing
 
 log = logging.getLogger("paddleship.shipped.serving")
 
@@ -46,11 +47,14 @@ class Endpoints:
     def __init__(self, service: Service, guard: Guard, on_failure: Callable[[BaseException], None], also: Listeners) -> None:
         self._service, self._guard, self._on_failure, self._also = service, guard, on_failure, also
         self._json: JsonModel | None = None
-        self._asking = Asking(service)
+        self._asking, self._sharing = Asking(service), Sharing(service, guard)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
-        """Load the model in the background, so that `live` answers at once; at the end, finish the running request."""
+        """Load the model in the background, so that `live` answers at once; at the end, finish the running request.
+
+        One of several processes listens as soon as this yields.
+        """
         loop = asyncio.get_running_loop()
 
         def failed(failure: BaseException) -> None:
@@ -60,9 +64,14 @@ class Endpoints:
             for listener in self._also:
                 await listening.enter_async_context(listener)
             self._service.start(failed)
-            watch = asyncio.create_task(self._guard.watch())
+            watch, peers = [asyncio.create_task(self._guard.watch())], self._service.peers
+            if peers is not None and peers.waits:
+                await self._sharing.loaded()
+            if peers is not None:
+                watch.append(asyncio.create_task(self._sharing.publish(peers)))
             yield
-            watch.cancel()
+            for task in watch:
+                task.cancel()
         self._service.close()
 
     async def server(self, _request: Request) -> Response:
@@ -78,7 +87,7 @@ class Endpoints:
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def metrics(self, _request: Request) -> Response:
-        return Response(metrics.text(self._service, self._guard), media_type=metrics.MEDIA_TYPE)
+        return Response(self._sharing.text(), media_type=families.MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
         return _json(document.of(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))
@@ -147,7 +156,8 @@ class Endpoints:
 
     def _json_of_loaded(self) -> JsonModel:
         if self._json is None:
-            self._json = JsonModel(self._service.loaded(), batching=self._service.batching)
+            count = self._service.peers.count if self._service.peers is not None else 1
+            self._json = JsonModel(self._service.loaded(), batching=self._service.batching, processes=count)
         return self._json
 
 

@@ -19,11 +19,11 @@ _ALL = Wanted()
 class JsonModel:
     """A served model that takes and gives JSON and binary tensors. `batching`: requests that wait may share a batch.
 
-    `limits` are those of a body.
+    `limits` are those of a body. So many `processes` of the server have the model.
     """
 
-    def __init__(self, model: ServedModel, *, batching: bool = False) -> None:
-        self.model, self._batching = model, batching
+    def __init__(self, model: ServedModel, *, batching: bool = False, processes: int = 1) -> None:
+        self.model, self._batching, self._processes = model, batching, processes
         self.limits = limits.of_bodies(
             model.requests,
             max_batch=model.limits.max_batch,
@@ -46,6 +46,7 @@ class JsonModel:
         """
         answer = {"answer": self.model.candidate.answer} if self.model.candidate.answer else {}
         files = {"base64": self._files} if self._files else {}
+        processes = {"processes": self._processes} if self._processes > 1 else {}
         raw = {"raw_body": self.model.requests[0].name} if self.limits.raw else {}
         return {
             "name": self.model.candidate.model,
@@ -58,6 +59,7 @@ class JsonModel:
                 "max_batch": self.limits.max_batch,
                 "max_bytes": self.limits.max_bytes,
                 "batching": self._batching,
+                **processes,
                 **answer,
                 **files,
                 **raw,

@@ -31,7 +31,7 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     """Serve until SIGTERM, or until the model cannot be loaded. Raises Unavailable if the port is in use."""
 
     def stop(_failure: BaseException) -> None:
-        server.should_exit = True
+        server.should_exit = server.lifespan.should_exit = True  # also if it waits for the model before it listens
 
     options = service.options
     log_refusal = request_log.refused if options.logs_requests else None
@@ -39,10 +39,21 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     app = around(App(service, guard, on_failure=stop, also=also), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
-    with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
-        server.run()
-    if not server.started:
+    with suppress(SystemExit, OSError):  # how uvicorn ends when it cannot listen; the error below explains it
+        server.run(sockets=_shared(host, port) if service.peers is not None else None)
+    if not server.started and service.failure is None:
         raise Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
+
+
+def _shared(host: str, port: int) -> list[socket.socket]:
+    """Sockets on the port for one of several processes: the kernel gives each connection to one of those that listen. Raises OSError."""
+    sockets = []
+    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+        sockets.append(one := socket.socket(family, kind, protocol))
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            one.setsockopt(socket.SOL_SOCKET, option, 1)
+        one.bind(address)
+    return sockets
 
 
 def around(app: ASGIApp, options: Options) -> ASGIApp:
@@ -54,6 +65,14 @@ def around(app: ASGIApp, options: Options) -> ASGIApp:
 
 class Server(uvicorn.Server):
     """A server that at SIGTERM answers what its clients still send, and tells them to go elsewhere, before it closes their connections."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's; if it ends here, the app ends before the event loop does."""
+        try:
+            await super().startup(sockets)
+        except SystemExit:
+            await self.lifespan.shutdown()
+            raise
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept no more connections, and wait up to `_LEAVE_S` until clients have closed the open ones; then close these too."""
