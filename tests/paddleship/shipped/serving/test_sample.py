@@ -19,6 +19,7 @@ from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.sample import SUFFIX, RequestSample
 from tests.paddleship.shipped.serving.candidates import make_candidate
+from tests.paddleship.shipped.serving.processes.clients import Clients, server, until
 from tests.paddleship.shipped.serving.transports.http.recording import request
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready, tensors, wait_until_ready  # noqa: F401 a fixture
 
@@ -176,3 +177,14 @@ def test_a_server_that_is_stopped_has_written_everything_and_one_that_is_killed_
         (path,) = (tmp_path / "samples").glob(f"*-{port}{SUFFIX}")
         assert rows_of(path) == (1 if number == signal.SIGTERM else 0)
         assert not list((tmp_path / "samples").glob(".*"))
+
+
+def test_each_of_several_processes_has_a_file_of_its_own(profiled, tmp_path, free_port):
+    port, folder = free_port(), tmp_path / "samples"
+    with server(profiled, port, "--sample", str(folder)):
+        clients = Clients(("127.0.0.1", port), 16)
+        until("too few answers", lambda: all(clients.counts))
+        clients.end()
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == [f"{socket.gethostname()}-{port}-1{SUFFIX}", f"{socket.gethostname()}-{port}{SUFFIX}"]
+    assert all(rows_of(folder / name) >= 1 for name in files)

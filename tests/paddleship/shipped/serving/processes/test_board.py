@@ -2,9 +2,11 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
+from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.processes.board import Board, ProcessState
@@ -63,3 +65,11 @@ def test_a_server_is_ready_once_all_processes_are_and_a_replacement_does_not_cha
         ProcessState.READY: State.READY,
         ProcessState.FAILING: State.FAILING,
     }
+
+
+@pytest.mark.parametrize(("share", "threads"), [(1, 5), (2, 2), (8, 1)])
+def test_processes_share_the_threads_of_the_candidate(tmp_path, share, threads):
+    make_tensors(tmp_path)
+    replace(Candidate.load(tmp_path), threads=5).save(tmp_path)
+    session = ServedModel(tmp_path, share=share)._runtime._session
+    assert session.get_session_options().intra_op_num_threads == threads

@@ -152,7 +152,7 @@ def test_a_port_in_use_is_one_line_before_any_process_is_started(tensors, free_p
     assert (done.returncode, done.stderr) == (4, f"error: port {port} on 127.0.0.1 is unavailable: choose another with --port\n")
 
 
-def test_each_process_has_its_share_of_the_memory_and_a_request_sample_of_its_own(tensors, free_port, tmp_path):
+def test_each_process_has_its_share_of_the_memory_and_one_has_all_and_no_parent(tensors, free_port):
     port = free_port()
     with server(tensors, port, "--memory-bytes", "160000000") as parent:
         assert count_of(("127.0.0.1", port), "paddleship_budget_bytes") == 20_000_000
