@@ -16,6 +16,13 @@ Column = np.ndarray[Any, Any] | list[Any]
 Columns = dict[str, Column]  # by input name, with one entry per row
 
 
+class ModelInputs(Columns):
+    """Columns that already are the inputs of the model, of a request that switches preprocessing off by the parameter `RAW_TENSORS`."""
+
+
+RAW_TENSORS = "raw_tensors"
+
+
 class Tensor(Protocol):
     """One input of a request. `name` and `datatype` are what the client wrote, of any type."""
 

@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from paddleship.errors import PaddleshipError
+from paddleship.errors import PaddleshipError, RequestError
 from paddleship.shipped.computing import preprocess, runtimes
 from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import CODE, Candidate
-from paddleship.shipped.computing.preprocess import Batch, Example
+from paddleship.shipped.computing.preprocess import Batch, Example, Preprocess
 from paddleship.shipped.computing.references import explain
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import Arrays, TensorSpec
 from paddleship.shipped.serving import columns
-from paddleship.shipped.serving.columns import Columns, Tensor
+from paddleship.shipped.serving.columns import Columns, ModelInputs, Tensor
 from paddleship.shipped.serving.errors import RefusedByModel
 from paddleship.shipped.serving.limits import Limits, available_memory
 from paddleship.shipped.serving.sample import RequestSample
@@ -52,6 +52,8 @@ class ServedModel:
         self.answers, self.is_quick = True, False
         self.call_values, self._slowest_s = 0.0, 0.0
         self._preprocess = preprocess.build(self.candidate.preprocess, self.candidate.inputs, self.candidate.dimensions)
+        self._tensors = preprocess.build({}, self.candidate.inputs, self.candidate.dimensions)
+        self._unlimited = _unlimited(self.candidate)
         self.requests = self._preprocess.requests
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
         self._answering, self._has_labels = answers.load(folder, self.candidate), bool(self.candidate.labels)
@@ -102,22 +104,38 @@ class ServedModel:
             row_s = max((seconds[-1] - seconds[0]) / (sizes[-1] - sizes[0]), 1e-9)
             self.call_values = max(0.0, (seconds[0] / row_s - 1) * row_values)
 
+    @property
+    def raw_inputs(self) -> Sequence[TensorSpec]:
+        """The inputs of the model that a request may send instead of its own; empty if both are the same, or if it may not."""
+        inputs = self.candidate.inputs
+        same = [(spec.name, spec.dtype, spec.shape) for spec in inputs] == [(spec.name, spec.dtype, spec.shape) for spec in self.requests]
+        return () if same or self._unlimited else inputs
+
     def close(self) -> None:
         """Write what was counted of the requests and not written yet."""
         if self._sample is not None:
             self._sample.close()
 
-    def check(self, tensors: Iterable[Tensor]) -> Columns:
-        """The columns of a request, by input name, from the tensors that a transport decoded. Raises RequestError."""
-        return columns.check(tensors, self.requests, max_batch=self.limits.max_batch)
+    def check(self, tensors: Iterable[Tensor], *, raw_tensors: bool = False) -> Columns:
+        """The columns of a request, by input name, from the tensors that a transport decoded. Raises RequestError.
+
+        With `raw_tensors`, these are the inputs of the model, and the answer has its outputs alone.
+        """
+        if not raw_tensors:
+            return columns.check(tensors, self.requests, max_batch=self.limits.max_batch)
+        if self._unlimited:
+            raise RequestError(
+                f"the parameter {columns.RAW_TENSORS!r} is not for this model (no range of {self._unlimited!r} is known): send raw values"
+            )
+        return ModelInputs(columns.check(tensors, self._tensors.requests, max_batch=self.limits.max_batch))
 
     def cuts(self, columns: Mapping[str, Any], examples: Sequence[Example]) -> list[dict[str, Any]]:
         """The texts of which only the beginning is read: input, row, length, and the characters that are kept."""
-        return self._preprocess.cuts(columns, examples)
+        return self._form(columns).cuts(columns, examples)
 
     def encode(self, columns: Mapping[str, Any]) -> list[Example]:
         """One example for each row. Raises RequestError for a value that the model does not accept."""
-        return self._preprocess.encode(columns)
+        return self._form(columns).encode(columns)
 
     def collate(self, examples: Sequence[Example]) -> Batch:
         """Rows as one batch, padded to the longest."""
@@ -145,8 +163,10 @@ class ServedModel:
         """The answer to the rows of one request: the outputs by name, and what is added to them.
 
         With class names, `label` has the name of each row's decision; with params.answer, `answer` has the JSON of each row's answer, but
-        not where an output is not finite, which JSON cannot represent.
+        not where an output is not finite, which JSON cannot represent. Nothing is added for raw tensors, and they are not counted.
         """
+        if isinstance(columns, ModelInputs):
+            return dict(outputs)
         if self._sample is not None:
             self._sample.offer(examples, columns)
         first, answer = next(iter(outputs.values())), dict[str, Any](outputs)
@@ -156,6 +176,10 @@ class ServedModel:
         if self._answering and all(np.isfinite(array).all() for array in outputs.values()):
             answer[answers.NAME] = self._answering.texts(outputs)
         return answer
+
+    def _form(self, columns: Mapping[str, Any]) -> Preprocess:
+        """What encodes the columns: the preprocess of the candidate, or none beyond the checks."""
+        return self._tensors if isinstance(columns, ModelInputs) else self._preprocess
 
     def predict(self, columns: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to columns of rows. Raises RequestError."""
@@ -177,3 +201,10 @@ class ServedModel:
 
 def _close(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return one.shape == other.shape and np.allclose(one, other, equal_nan=True)
+
+
+def _unlimited(candidate: Candidate) -> str:
+    """The first input of whole numbers that the preprocess makes and whose range is not known, so nobody else may; empty without one."""
+    made = preprocess.inputs_of(candidate.preprocess)
+    numbers = [spec for spec in candidate.inputs if spec.name in made and spec.numpy_dtype.kind in "iu"]
+    return next((spec.name for spec in numbers if spec.low is None or spec.high is None), "")

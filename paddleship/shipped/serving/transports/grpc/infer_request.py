@@ -44,11 +44,15 @@ class InferRequest(PendingAnswer):
         except DecodeError:
             raise RequestError("the message is not a ModelInferRequest: send one of the Open Inference Protocol") from None
         model = self._model = self._service.model(message.model_name, message.model_version or None)
-        files = [spec.name for spec in model.requests if spec.dtype == "bytes"]
-        columns = model.check(tensors.tensors(message, files=files, most_rows=model.limits.max_batch))
+        raw = tensors.wants_raw_tensors(message)
+        files = [spec.name for spec in model.requests if spec.dtype == "bytes" and not raw]
+        columns = model.check(tensors.tensors(message, files=files, most_rows=model.limits.max_batch), raw_tensors=raw)
         if _TIMEOUT in message.parameters:
             time_limits.check(tensors.value(message.parameters[_TIMEOUT]), self.arrived)
-        self._id, self._wanted = message.id, tensors.wanted(message, [spec.name for spec in model.outputs])
+        self._id, self._wanted = (
+            message.id,
+            tensors.wanted(message, [spec.name for spec in (model.candidate.outputs if raw else model.outputs)]),
+        )
         return columns
 
     def forget(self) -> None:

@@ -12,7 +12,7 @@ from paddleship.errors import RequestError
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving import binary, datatypes
 from paddleship.shipped.serving.binary import BinaryTensor
-from paddleship.shipped.serving.columns import Tensor
+from paddleship.shipped.serving.columns import RAW_TENSORS, Tensor
 from paddleship.shipped.serving.transports.grpc import wire
 
 _RAW_OUTPUT_CONTENTS = 6  # number in ModelInferResponse
@@ -77,6 +77,14 @@ def value(parameter: Any) -> object:
     """What a parameter holds; None if nothing."""
     field = parameter.WhichOneof("parameter_choice")
     return getattr(parameter, field) if field else None
+
+
+def wants_raw_tensors(message: Any) -> bool:
+    """Whether a request switches preprocessing off. Raises RequestError."""
+    flag = value(message.parameters[RAW_TENSORS]) if RAW_TENSORS in message.parameters else False
+    if not isinstance(flag, bool):
+        raise RequestError(f"the parameter {RAW_TENSORS!r} is {str(flag)[:40]!r}: send true or false, or leave it out")
+    return flag
 
 
 def _shape(item: Any) -> list[int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import orjson
 
@@ -26,7 +27,7 @@ class Family:
 
     @classmethod
     def of(cls, name: str, kind: str, help_text: str, samples: Iterable[Sample]) -> Family:
-        return cls(name, kind, help_text, {_written(end, labels): float(value) for end, labels, value in samples})
+        return cls(name, kind, help_text, {_written(end, *labels.items()): float(value) for end, labels, value in samples})
 
     def plus(self, other: Family) -> Family:
         """The sum of both, or the one value of what is no sum."""
@@ -51,12 +52,12 @@ def total(own: Sequence[Family], others: Iterable[Sequence[Family]] = (), ended:
 
 def packed(families: Sequence[Family]) -> bytes:
     """The families as bytes that another process can read."""
-    return orjson.dumps([asdict(family) for family in families])
+    return orjson.dumps([(family.name, family.kind, family.help_text, family.values) for family in families])
 
 
 def unpacked(content: bytes) -> list[Family]:
     """The families of `packed`; none of no bytes."""
-    return [Family(**item) for item in orjson.loads(content)] if content else []
+    return [Family(*item) for item in orjson.loads(content)] if content else []
 
 
 def text(families: Iterable[Family]) -> str:
@@ -70,6 +71,7 @@ def _text(family: Family) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _written(end: str, labels: Mapping[str, str]) -> str:
-    pairs = ",".join(f'{key}="{value.translate(_ESCAPES)}"' for key, value in labels.items())
+@functools.cache
+def _written(end: str, *labels: tuple[str, str]) -> str:
+    pairs = ",".join(f'{key}="{value.translate(_ESCAPES)}"' for key, value in labels)
     return f"{end}{{{pairs}}}" if pairs else end

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 
 from paddleship.errors import RequestError
-from paddleship.shipped.serving.columns import Columns
+from paddleship.shipped.serving.columns import RAW_TENSORS, Columns
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.transports.http import limits, outputs, protocol
 from paddleship.shipped.serving.transports.http.outputs import Answer, Wanted
@@ -42,10 +42,11 @@ class JsonModel:
         """The model metadata of the protocol; the version is the beginning of the candidate's digest.
 
         `answer` is params.answer, by which each text of the output of that name is made. `base64` names the inputs that JSON holds as
-        base64, and `raw_body` the one that a body may be as it is.
+        base64, and `raw_body` the one that a body may be as it is. `raw_tensors` are the inputs of the model where it has a preprocess.
         """
         answer = {"answer": self.model.candidate.answer} if self.model.candidate.answer else {}
         files = {"base64": self._files} if self._files else {}
+        tensors = {RAW_TENSORS: [protocol.describe(spec) for spec in self.model.raw_inputs]} if self.model.raw_inputs else {}
         processes = {"processes": self._processes} if self._processes > 1 else {}
         raw = {"raw_body": self.model.requests[0].name} if self.limits.raw else {}
         return {
@@ -60,6 +61,7 @@ class JsonModel:
                 "max_bytes": self.limits.max_bytes,
                 "batching": self._batching,
                 **processes,
+                **tensors,
                 **answer,
                 **files,
                 **raw,
@@ -78,8 +80,9 @@ class JsonModel:
 
     def columns(self, request: Any, binary: bytes | bytearray = b"") -> Columns:
         """The columns of a request in JSON, which `binary` follows. Raises RequestError."""
-        tensors = protocol.tensors(request, binary, files=self._files, most_rows=self.limits.max_batch)
-        columns = self.model.check(tensors)
+        raw = isinstance(request, dict) and outputs.wants_raw_tensors(request)
+        tensors = protocol.tensors(request, binary, files=() if raw else self._files, most_rows=self.limits.max_batch)
+        columns = self.model.check(tensors, raw_tensors=raw)
         if not isinstance(request.get("id", ""), str):
             raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")
         return columns
@@ -90,7 +93,8 @@ class JsonModel:
 
     def wanted(self, request: Mapping[str, Any]) -> Wanted:
         """The outputs that a request asks for. Raises RequestError."""
-        return outputs.wanted(request, [spec.name for spec in self.model.outputs])
+        known = self.model.candidate.outputs if outputs.wants_raw_tensors(request) else self.model.outputs
+        return outputs.wanted(request, [spec.name for spec in known])
 
     def reply(
         self, results: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]] = (), *, number: str | None = None, wanted: Wanted = _ALL

@@ -10,6 +10,7 @@ import orjson
 
 from paddleship.errors import RequestError
 from paddleship.shipped.serving import binary
+from paddleship.shipped.serving.columns import RAW_TENSORS
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.transports.http import protocol
 
@@ -45,6 +46,11 @@ def wanted(request: Mapping[str, Any], known: Sequence[str]) -> Wanted:
             raise RequestError(f"there is no output {item.get('name')!r}: this model gives {', '.join(known)}")
     flags = {item["name"]: _flag(item, "binary_data", f"output {item['name']!r}") for item in asked}
     return Wanted([item["name"] for item in asked], {name: flag for name, flag in flags.items() if flag is not None}, all_binary)
+
+
+def wants_raw_tensors(request: Mapping[str, Any]) -> bool:
+    """Whether a request switches preprocessing off. Raises RequestError."""
+    return _flag(request, RAW_TENSORS, "the request") or False
 
 
 def _flag(item: Mapping[str, Any], name: str, what: str) -> bool | None:

@@ -32,6 +32,8 @@ def of(model: JsonModel, *, wants_token: bool) -> dict[str, Any]:
         "Response": schemas.response(served),
         "Error": {"type": "object", "properties": {"error": {"type": "string"}}, "required": ["error"]},
     }
+    if served.raw_inputs:
+        schema["RawRequest"] = schemas.raw_request(served)
     components: dict[str, Any] = {
         "schemas": schema,
         "responses": {"Error": {"description": "Why there is no answer.", "content": {_JSON: {"schema": _schema("Error")}}}},
@@ -59,7 +61,8 @@ def of(model: JsonModel, *, wants_token: bool) -> dict[str, Any]:
 
 def _paths(model: JsonModel) -> dict[str, Any]:
     name, version = model.model.candidate.model, model.model.version
-    infer = _computing("infer", "Ask in the Open Inference Protocol v2", {_JSON: {"schema": _schema("Request")}}, _schema("Response"))
+    asked = {"oneOf": [_schema("Request"), _schema("RawRequest")]} if model.model.raw_inputs else _schema("Request")
+    infer = _computing("infer", "Ask in the Open Inference Protocol v2", {_JSON: {"schema": asked}}, _schema("Response"))
     paths = {
         "/predict": {
             "post": _computing(

@@ -8,6 +8,7 @@ from typing import Any
 from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 from paddleship.shipped.serving import datatypes
+from paddleship.shipped.serving.columns import RAW_TENSORS
 from paddleship.shipped.serving.datatypes import DATATYPES
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.transports.http.rows import LABEL, TRUNCATED
@@ -38,15 +39,27 @@ def reply(model: ServedModel) -> Schema:
 
 def request(model: ServedModel) -> Schema:
     """A request of the Open Inference Protocol."""
+    raw = {RAW_TENSORS: {"type": "boolean", "const": False}} if model.raw_inputs else {}
+    return _request(model.requests, model.outputs, raw)
+
+
+def raw_request(model: ServedModel) -> Schema:
+    """The same with the inputs of the model, without preprocessing."""
+    found = _request(model.raw_inputs, model.candidate.outputs, {RAW_TENSORS: {"type": "boolean", "const": True}})
+    found["properties"]["parameters"]["required"] = [RAW_TENSORS]
+    return found | {"required": ["inputs", "parameters"]}
+
+
+def _request(inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], parameters: Schema) -> Schema:
     timeout = {"type": "integer", "minimum": 0, "description": "Microseconds until nobody wants the answer; 0: no limit."}
-    names = [spec.name for spec in model.outputs]
+    names = [spec.name for spec in outputs]
     return {
         "type": "object",
         "required": ["inputs"],
         "properties": {
             "id": {"type": "string"},
-            "parameters": {"type": "object", "properties": {"timeout": timeout}},
-            "inputs": _list([_tensor(spec) for spec in model.requests], least=len(model.requests)),
+            "parameters": {"type": "object", "properties": {"timeout": timeout, **parameters}},
+            "inputs": _list([_tensor(spec) for spec in inputs], least=len(inputs)),
             "outputs": {"type": "array", "items": _object({"name": {"type": "string", "enum": names}})},
         },
     }
