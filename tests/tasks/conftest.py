@@ -58,6 +58,21 @@ def won(benchmarked, stage, tmp_path_factory):
     return checkout
 
 
+@pytest.fixture(scope="session")
+def several(packaged, stage, engine, tmp_path_factory):
+    """A checkout whose image has two processes and both transports, and its receipt."""
+    from paddleship.containers import image
+
+    checkout = tmp_path_factory.mktemp("several") / "checkout"
+    subprocess.run(["cp", "-a", str(packaged[0]), str(checkout)], check=True)
+    edit_params(checkout, package={"transports": ["http", "grpc"], "processes": 2}, accept={"load_requests": 140})
+    done = stage(checkout, "package")
+    assert done.returncode == 0, done.stderr
+    receipt = json.loads((checkout / "image.json").read_text())
+    yield checkout, receipt
+    image.untag(engine, receipt["image_id"], receipt["image"], receipt["unaccepted"])
+
+
 @pytest.fixture
 def copy_of(tmp_path):
     """A copy of a checkout for one test, with changed params."""

@@ -2,13 +2,11 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 
 from paddleship.containers import image
 from tests.paddleship.shipped.serving.processes.clients import Clients, count_of, is_ready, until
-from tests.tasks.conftest import edit_params
 
 CLIENTS = 16
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 0.5]}]})
@@ -20,19 +18,6 @@ LIST = (
 KILL = "import os, sys; os.kill(int(sys.argv[1]), 9)"
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def several(packaged, stage, engine, tmp_path_factory):
-    """A checkout whose image has two processes and both transports, and its receipt."""
-    checkout = tmp_path_factory.mktemp("several") / "checkout"
-    subprocess.run(["cp", "-a", str(packaged[0]), str(checkout)], check=True)
-    edit_params(checkout, package={"transports": ["http", "grpc"], "processes": 2}, accept={"load_requests": 140})
-    done = stage(checkout, "package")
-    assert done.returncode == 0, done.stderr
-    receipt = json.loads((checkout / "image.json").read_text())
-    yield checkout, receipt
-    image.untag(engine, receipt["image_id"], receipt["image"], receipt["unaccepted"])
 
 
 def run(box, script, *arguments):
@@ -104,6 +89,7 @@ def test_a_stop_of_a_container_with_several_processes_leaves_no_request_without_
         assert seconds < 10
 
 
+@pytest.mark.long
 def test_processes_of_a_container_that_are_killed_again_and_again_end_it_with_one_line(several, engine):
     with image.sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
         until("it is not ready", lambda: is_ready((box.host, box.port)))

@@ -61,9 +61,9 @@ def server(tmp_path_factory):
         yield service, channel
 
 
-@fuzzing.GOOD
-def test_good_messages_get_their_values_back(server, count):
-    call = server[1].unary_unary(f"/{SERVICE}/ModelInfer")
+def ask_good(channel, count):
+    """Send so many good messages, each of which gets its values back."""
+    call = channel.unary_unary(f"/{SERVICE}/ModelInfer")
 
     @fuzzing.examples(count)
     @given(fuzzing.columns())
@@ -73,21 +73,31 @@ def test_good_messages_get_their_values_back(server, count):
         fuzzing.same({output.name: result.as_numpy(output.name) for output in answer.outputs}, columns)
 
     ask()
-    grpc_server.wait_until(lambda: not server[0].budget.used)
 
 
-@fuzzing.BAD
-def test_no_bad_message_is_an_error_of_the_server(server, count, mutants):
+def ask_bad(channel, count, mutants):
+    """Send so many messages that are probably bad, and as many changed ones of each: none is an error of the server."""
     methods = st.sampled_from(["ModelInfer"] * 9 + ["ModelMetadata", "ModelReady", "ServerReady", "RepositoryIndex", "NoMethod"])
 
     @fuzzing.examples(count)
     @given(bad(), methods, fuzzing.SEEDS)
     def ask(content, method, seed):
         for body in fuzzing.mutants(content, seed, mutants):
-            call = server[1].unary_unary(f"/{SERVICE}/{method}").future(body)
+            call = channel.unary_unary(f"/{SERVICE}/{method}").future(body)
             assert call.code() in {grpc.StatusCode.OK, *REFUSALS}, (call.code(), call.details())
 
     ask()
     good = service_pb2.ModelInferRequest(**message({name: np.ones((1, 3), name) for name in DATATYPES})).SerializeToString()
-    assert server[1].unary_unary(f"/{SERVICE}/ModelInfer")(good)
+    assert channel.unary_unary(f"/{SERVICE}/ModelInfer")(good)
+
+
+@fuzzing.GOOD
+def test_good_messages_get_their_values_back(server, count):
+    ask_good(server[1], count)
+    grpc_server.wait_until(lambda: not server[0].budget.used)
+
+
+@fuzzing.BAD
+def test_no_bad_message_is_an_error_of_the_server(server, count, mutants):
+    ask_bad(server[1], count, mutants)
     grpc_server.wait_until(lambda: not server[0].budget.used)

@@ -131,9 +131,9 @@ def server(tmp_path_factory):
         yield server
 
 
-@fuzzing.GOOD
-def test_good_requests_in_every_form_get_their_values_back(server, count):
-    connection = http.client.HTTPConnection("127.0.0.1", server[0], timeout=20)
+def ask_good(address, count):
+    """Send so many good requests in every form, each of which gets its values back."""
+    connection = http.client.HTTPConnection(*address, timeout=20)
 
     @fuzzing.examples(count)
     @given(good(), st.sampled_from([None, *CODINGS]), st.sampled_from(["identity", *CODINGS]))
@@ -151,12 +151,11 @@ def test_good_requests_in_every_form_get_their_values_back(server, count):
 
     ask()
     connection.close()
-    assert server[1].used == 0
 
 
-@fuzzing.BAD
-def test_no_bad_request_is_an_error_of_the_server(server, count, mutants):
-    connection = http.client.HTTPConnection("127.0.0.1", server[0], timeout=20)
+def ask_bad(address, count, mutants):
+    """Send so many requests that are probably bad, and as many changed ones of each: none is an error of the server."""
+    connection = http.client.HTTPConnection(*address, timeout=20)
     paths = st.sampled_from(
         [URL] * 9 + ["/v2/repository/index", "/v2/models/tiny", "/v2/models/%00/infer", "/v2/models/tiny/versions/7/infer"]
     )
@@ -177,4 +176,15 @@ def test_no_bad_request_is_an_error_of_the_server(server, count, mutants):
     status, body, _ = exchange(connection, {}, json.dumps(encode({name: np.ones((1, 3), name) for name in DATATYPES}, ())[0]).encode())
     assert status == 200, body
     connection.close()
+
+
+@fuzzing.GOOD
+def test_good_requests_in_every_form_get_their_values_back(server, count):
+    ask_good(("127.0.0.1", server[0]), count)
+    assert server[1].used == 0
+
+
+@fuzzing.BAD
+def test_no_bad_request_is_an_error_of_the_server(server, count, mutants):
+    ask_bad(("127.0.0.1", server[0]), count, mutants)
     assert server[1].used == 0

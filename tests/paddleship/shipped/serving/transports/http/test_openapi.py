@@ -51,6 +51,31 @@ def test_a_file_may_be_the_whole_body_or_base64(tmp_path):
     assert "application/octet-stream" in found["paths"]["/predict"]["post"]["requestBody"]["content"]
 
 
+def ask_by_document(address, examples):
+    """Ask every operation with so many requests that follow the document, and so many that nearly do: how many were sent."""
+    asked, schema = 0, schemathesis.openapi.from_url(f"{address}/openapi.json")
+    for found in schema.get_all_operations():
+        operation = found.ok()
+        for mode in schemathesis.GenerationMode:
+
+            @hypothesis.settings(max_examples=examples, deadline=None, database=None, suppress_health_check=[*HealthCheck])
+            @hypothesis.seed(0)
+            @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+            def ask(case):
+                nonlocal asked
+                asked += 1
+                response = case.call(base_url=address)
+                assert response.status_code < 500 or response.status_code in ASKED_AGAIN, response.text
+                case.validate_response(response, checks=[schemathesis.checks.CHECKS.get_one("response_schema_conformance")])
+
+            try:
+                ask()
+            except hypothesis.errors.Unsatisfiable:
+                assert mode is schemathesis.GenerationMode.NEGATIVE  # there is nothing to send wrongly
+    assert schema.statistic.operations.total == 9
+    return asked
+
+
 @pytest.mark.parametrize(
     ("make", "examples"),
     [
@@ -60,29 +85,8 @@ def test_a_file_may_be_the_whole_body_or_base64(tmp_path):
     ],
 )
 def test_what_follows_the_document_and_what_nearly_does_never_fails(tmp_path, make, examples):
-    asked = 0
     with server(make(tmp_path)) as port:
-        address = f"http://127.0.0.1:{port}"
-        schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
-        for found in schema.get_all_operations():
-            operation = found.ok()
-            for mode in schemathesis.GenerationMode:
-
-                @hypothesis.settings(max_examples=examples, deadline=None, database=None, suppress_health_check=[*HealthCheck])
-                @hypothesis.seed(0)
-                @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
-                def ask(case):
-                    nonlocal asked
-                    asked += 1
-                    response = case.call(base_url=address)
-                    assert response.status_code < 500 or response.status_code in ASKED_AGAIN, response.text
-                    case.validate_response(response, checks=[schemathesis.checks.CHECKS.get_one("response_schema_conformance")])
-
-                try:
-                    ask()
-                except hypothesis.errors.Unsatisfiable:
-                    assert mode is schemathesis.GenerationMode.NEGATIVE  # there is nothing to send wrongly
-        assert schema.statistic.operations.total == 9
+        asked = ask_by_document(f"http://127.0.0.1:{port}", examples)
     assert asked > 3 * examples
 
 
