@@ -3,7 +3,7 @@
 The image is that of the checkout (PARAMS names another params file). Batches of the proof are sent in JSON, compressed, in binary tensors,
 and over gRPC if the image offers it, at 80% of the rate that the same clients reach without a pause. The memory of the container is read
 every two seconds; its slope has the interval of Theil and Sen. Prints a table and, as the last line, the figures as JSON; exits 3 if a
-request failed or was answered wrongly, or if memory grew measurably and by more than 2% of what it was.
+request failed or was answered wrongly, if memory grew measurably and by more than 2% of what it was, or if a process of the server ended.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,7 +35,7 @@ from paddleship.system import host
 
 _SECONDS, _SHORT_SECONDS, _FASTEST_S, _SAMPLE_S = 600.0, 10.0, 4.0, 2.0
 _SHARE, _PROCESSES, _MOST_GROWTH = 0.8, 2, 0.02
-_READY_S = 60
+_READY_S, _CONNECTIONS = 60, 2  # of each client, for each process of the server
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
     print(_table(seen))
     for fault in seen.faults:
         print(f"  {fault}")
-    missed = [name for name in ("errors", "wrong", "memory_grew") if figures[name]]
+    missed = [name for name in ("errors", "wrong", "memory_grew", "replaced") if figures[name]]
     print(json.dumps({**figures, "goal_missed": len(missed), "host": host.fingerprint()}))
     sys.exit(3 if missed else 0)
 
@@ -65,7 +66,9 @@ def _soak(params: Params, seconds: float) -> tuple[dict[str, Any], Seen]:
         print(f"{fastest:,.0f} requests/s without a pause; {seconds:g} s at {_SHARE:.0%} of it", flush=True)
         with _memory(box) as memory:
             seen = soaking.run(load, processes=_PROCESSES, seconds=seconds, rate=_SHARE * fastest)
-    return {"seconds": seconds, "rate_per_s": round(seen.answered / seconds, 1), **_counts(seen), **growth(memory)}, seen
+        replaced = replaced_processes(f"http://{box.host}:{box.port}/metrics")
+    found = {"seconds": seconds, "rate_per_s": round(seen.answered / seconds, 1), "server_processes": params.package.processes}
+    return {**found, "replaced": replaced, **_counts(seen), **growth(memory)}, seen
 
 
 def _load(params: Params, candidate: Candidate, servers: list[Any]) -> Load:
@@ -74,7 +77,15 @@ def _load(params: Params, candidate: Candidate, servers: list[Any]) -> Load:
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     batches = [rows.take(case.rows).columns for case in evidence.cases]
     pads = {spec.name: spec.pad for spec in encoders.requests}
-    return Load(servers, batches, pads, evidence, image_test.served_candidate(candidate, params), params.verify)
+    served, connections = image_test.served_candidate(candidate, params), _CONNECTIONS * params.package.processes
+    return Load(servers, batches, pads, evidence, served, params.verify, connections)
+
+
+def replaced_processes(address: str) -> int:
+    """How many processes of the server have ended, by its metrics."""
+    with urllib.request.urlopen(address, timeout=_READY_S) as answer:  # noqa: S310 an address of ours
+        lines = answer.read().decode().splitlines()
+    return next(int(line.rpartition(" ")[2]) for line in lines if line.startswith("paddleship_processes_replaced_total "))
 
 
 @contextmanager

@@ -27,7 +27,10 @@ Ask = Callable[[Question], Outputs | None]  # None: the server has no room now
 
 @dataclass(frozen=True)
 class Load:
-    """What a soak asks: the servers by transport, batches of raw columns with the evidence of their answers, and how they are judged."""
+    """What a soak asks: the servers by transport, batches of raw columns with the evidence of their answers, and how they are judged.
+
+    Each client has so many `connections` over each transport, so that it reaches all processes of a server.
+    """
 
     servers: Sequence[Server]
     batches: Sequence[Mapping[str, Sequence[Any]]]
@@ -35,6 +38,7 @@ class Load:
     evidence: Evidence
     served: judging.ServedCandidate
     limits: Verify
+    connections: int = 1
 
 
 @dataclass
@@ -72,18 +76,18 @@ def run(load: Load, *, processes: int, seconds: float, rate: float | None) -> Se
 def ask(load: Load, seconds: float, rate: float | None, seed: int) -> Seen:
     """Ask one question after the other in a random form, at random times of that rate."""
     generator, seen = random.Random(seed), Seen()  # noqa: S311 a load
-    clients = [server.connect() for server in load.servers]
-    asked = questions(load.batches, clients[0].metadata(), load.pads)
-    forms = {name: one for server, client in zip(load.servers, clients, strict=True) for name, one in _forms(server, client).items()}
+    connected = [(server, server.connect()) for server in load.servers for _ in range(load.connections)]
+    asked = questions(load.batches, connected[0][1].metadata(), load.pads)
+    forms = [(form, one) for server, client in connected for form, one in _forms(server, client).items()]
     due, end = time.perf_counter(), time.perf_counter() + seconds
     try:
         while due < end:
             time.sleep(max(0.0, due - time.perf_counter()))
-            form, index = generator.choice([*forms]), generator.randrange(len(asked))
-            _ask_once(load, seen, form, forms[form], asked[index], index)
+            (form, ask_in_form), index = generator.choice(forms), generator.randrange(len(asked))
+            _ask_once(load, seen, form, ask_in_form, asked[index], index)
             due = due + generator.expovariate(rate) if rate else time.perf_counter()
     finally:
-        for client in clients:
+        for _, client in connected:
             client.close()
     return seen
 
