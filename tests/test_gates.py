@@ -357,6 +357,7 @@ GATES = {
     "cold_start_ms": (lambda: seen(cold_start_ms=float("inf")), seen),
     "exit_code": (lambda: seen(exit_code=137), lambda: seen(exit_code=143)),
     "candidate_digest": (lambda: digest("another"), lambda: digest(None)),
+    "replaced_processes": (lambda: seen(replaced=1), lambda: seen(replaced=0)),
     "processes": (lambda: processes(1), lambda: processes(2)),
     "accepted_image": (
         lambda: [promotion_gate.image_check(Engine("d2"), SHIPPED)],

@@ -13,7 +13,6 @@ import os
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 from benchmarks.serve import soaking
 from benchmarks.serve.soaking import Load, Seen
-from paddleship.acceptance.transports import server_at
+from paddleship.acceptance.transports import replaced_processes, server_at
 from paddleship.config import params_overlay
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
@@ -66,7 +65,7 @@ def _soak(params: Params, seconds: float) -> tuple[dict[str, Any], Seen]:
         print(f"{fastest:,.0f} requests/s without a pause; {seconds:g} s at {_SHARE:.0%} of it", flush=True)
         with _memory(box) as memory:
             seen = soaking.run(load, processes=_PROCESSES, seconds=seconds, rate=_SHARE * fastest)
-        replaced = replaced_processes(f"http://{box.host}:{box.port}/metrics")
+        replaced = replaced_processes(server)
     found = {"seconds": seconds, "rate_per_s": round(seen.answered / seconds, 1), "server_processes": params.package.processes}
     return {**found, "replaced": replaced, **_counts(seen), **growth(memory)}, seen
 
@@ -79,13 +78,6 @@ def _load(params: Params, candidate: Candidate, servers: list[Any]) -> Load:
     pads = {spec.name: spec.pad for spec in encoders.requests}
     served, connections = image_test.served_candidate(candidate, params), _CONNECTIONS * params.package.processes
     return Load(servers, batches, pads, evidence, served, params.verify, connections)
-
-
-def replaced_processes(address: str) -> int:
-    """How many processes of the server have ended, by its metrics."""
-    with urllib.request.urlopen(address, timeout=_READY_S) as answer:  # noqa: S310 an address of ours
-        lines = answer.read().decode().splitlines()
-    return next(int(line.rpartition(" ")[2]) for line in lines if line.startswith("paddleship_processes_replaced_total "))
 
 
 @contextmanager

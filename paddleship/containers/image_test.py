@@ -13,7 +13,7 @@ from typing import Any
 from paddleship.acceptance import judging
 from paddleship.acceptance.observing import TIMEOUT_S, Observed, observe
 from paddleship.acceptance.transport import Outcome, Server, ServerError, title
-from paddleship.acceptance.transports import other_server, server_at
+from paddleship.acceptance.transports import other_server, replaced_processes, server_at
 from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
@@ -34,12 +34,16 @@ _STOP_TIMEOUT_S = 20
 _POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
 _READ_LOG = "run the image with `docker run`, and read its log"
+_REPLACED = "a process of the server ended while it was asked: after SIGKILL raise accept.memory_bytes, else run the image and read its log"
 _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
 
 
 @dataclass(frozen=True)
 class ContainerFacts:
-    """The measurements from outside the container; `others` are those over the transports beside HTTP."""
+    """The measurements from outside the container; `others` are those over the transports beside HTTP.
+
+    So many processes of the server ended meanwhile and were `replaced`.
+    """
 
     cold_start_ms: float
     observed: Observed
@@ -47,6 +51,7 @@ class ContainerFacts:
     stop_s: float
     exit_code: int
     others: Sequence[Observed] = ()
+    replaced: int = 0
 
 
 class EndedError(PaddleshipError):
@@ -137,12 +142,13 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
             )
             observed = ask(server, on_first_answer=lambda: answered.append(time.perf_counter()))
             others = [ask(other) for other in other_servers(sandbox, server, params)]
+            replaced = replaced_processes(server)
         except ServerError:
             require_running(sandbox)
             raise
         memory = sandbox.peak_memory_bytes()
         stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
-    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code, others)
+    return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code, others, replaced)
 
 
 def other_servers(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:
@@ -171,6 +177,7 @@ def _checks(seen: ContainerFacts, limits: Accept) -> list[Check]:
     stopped = seen.exit_code in _STOPPED_WELL
     return [
         Check.at_most("cold_start_ms", seen.cold_start_ms, limits.max_cold_start_ms, advice=slow),
+        Check.at_most("replaced_processes", seen.replaced, 0, advice=_REPLACED),
         Check(name="exit_code", measured=seen.exit_code, limit="0 or 143", passed=stopped, advice=_NOT_STOPPED),
     ]
 

@@ -10,8 +10,6 @@ from paddleship.acceptance.questions import Question
 from paddleship.acceptance.transport import ServerError
 from paddleship.config.sections.verify import Verify
 from tests.paddleship.proof.test_parity import LABELS, answers, evidence
-from tests.paddleship.shipped.serving.candidates import make_tensors
-from tests.paddleship.shipped.serving.processes.clients import count_of, kill, server, until, workers
 
 CLASSES = ("a", "b", "c")
 TIMES = np.arange(300.0) * 2
@@ -53,12 +51,3 @@ def test_memory_that_grows_measurably_is_a_miss_and_noise_is_none(per_s, grew):
     noise = np.random.default_rng(0).normal(size=TIMES.size) * 1e5
     found = soak.growth([*zip(TIMES, 80e6 + per_s * TIMES + noise, strict=True)])
     assert found["memory_grew"] is grew
-
-
-def test_a_process_that_was_replaced_is_found(tmp_path, free_port):
-    port = free_port()
-    with server(make_tensors(tmp_path / "tensors"), port) as parent:
-        assert soak.replaced_processes(f"http://127.0.0.1:{port}/metrics") == 0
-        kill(workers(parent.pid)[0])
-        until("it is not replaced", lambda: count_of(("127.0.0.1", port), "paddleship_processes_replaced_total") == 1)
-        assert soak.replaced_processes(f"http://127.0.0.1:{port}/metrics") == 1

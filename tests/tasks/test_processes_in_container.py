@@ -58,8 +58,8 @@ def test_a_process_of_a_container_that_is_killed_under_load_is_replaced_and_harm
         clients = Clients(address, CLIENTS, path=PATH, body=BODY)
         until("too few answers", lambda: all(clients.counts))
         run(box, KILL, str(first[0]))
-        until("it is not replaced", lambda: count_of(address, "paddleship_processes_replaced_total") == 1, seconds=5)
-        until("it is not ready", lambda: count_of(address, "paddleship_processes") == 2, seconds=10)
+        until("it is not replaced", lambda: count_of(address, "paddleship_processes_replaced_total") == 1)
+        until("it is not ready", lambda: count_of(address, "paddleship_processes") == 2)
         before = list(clients.counts)
         left = CLIENTS - len(clients.lost)
         assert 0 < left < CLIENTS

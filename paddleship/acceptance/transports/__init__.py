@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from typing import Any
 
-from paddleship.acceptance.transport import Server
+from paddleship.acceptance.transport import Malformed, Server, ServerError
 from paddleship.acceptance.transports.grpc.server import GrpcServer
 from paddleship.acceptance.transports.http.server import HttpServer
 
@@ -23,4 +23,15 @@ def other_server(name: str, host: str, port: int, *, beside: Server, model: str,
     return _OTHERS[name](host, port, model=model, timeout_s=timeout_s, parameters=parameters)
 
 
+def replaced_processes(server: Server) -> int:
+    """How many processes of a server over HTTP have ended and were replaced, by its metrics. Raises ServerError."""
+    with closing(server.connect()) as client:
+        reply = client.provoke(Malformed("metrics", b"", (), method="GET", path="/metrics"))
+    lines = reply.payload.decode(errors="replace").splitlines()
+    if found := [line for line in lines if line.startswith(f"{_REPLACED} ")]:
+        return int(float(found[0].rpartition(" ")[2]))
+    raise ServerError(f"the server has no metric {_REPLACED} ({reply.code}): {reply.text(100)}", reply.code)
+
+
+_REPLACED = "paddleship_processes_replaced_total"
 _OTHERS = {"grpc": GrpcServer}

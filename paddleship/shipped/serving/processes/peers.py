@@ -28,12 +28,12 @@ class Peers:
 
     @property
     def are_starting(self) -> bool:
-        """Whether the model of another process has never been ready."""
+        """Whether the parent knows of a process, this one included, that its model has never been ready: its end would end the server."""
         return ProcessState.STARTING in self._states()
 
     @property
     def are_failing(self) -> bool:
-        """Whether the model of another process does not answer a known batch as before."""
+        """Whether the model of a process does not answer a known batch as before."""
         return ProcessState.FAILING in self._states()
 
     def set_state(self, state: ProcessState) -> None:
@@ -45,11 +45,9 @@ class Peers:
 
     def published(self) -> Iterator[tuple[bool, bytes]]:
         """What each of the others published last, and whether it is alive and listens."""
-        for slot in self._others():
-            yield self._board.state(slot) in _LISTENS, self._board.read(slot)
+        for slot in range(self.count):
+            if slot != self.slot:
+                yield self._board.state(slot) in _LISTENS, self._board.read(slot)
 
     def _states(self) -> list[ProcessState]:
-        return [self._board.state(slot) for slot in self._others()]
-
-    def _others(self) -> list[int]:
-        return [slot for slot in range(self._board.count) if slot != self.slot]
+        return [self._board.state(slot) for slot in range(self.count)]

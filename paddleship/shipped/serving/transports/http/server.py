@@ -39,20 +39,31 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
     app = around(App(service, guard, on_failure=stop, also=also), options)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
-    with suppress(SystemExit, OSError):  # how uvicorn ends when it cannot listen; the error below explains it
-        server.run(sockets=_shared(host, port) if service.peers is not None else None)
+    sockets = _shared(host, port) if service.peers is not None else None
+    with suppress(SystemExit):  # how uvicorn ends when it cannot listen; the error below explains it
+        server.run(sockets)
     if not server.started and service.failure is None:
-        raise Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
+        raise _unavailable(host, port)
+
+
+def _unavailable(host: str, port: int) -> Unavailable:
+    return Unavailable(f"port {port} on {host} is unavailable: choose another with --port")
 
 
 def _shared(host: str, port: int) -> list[socket.socket]:
-    """Sockets on the port for one of several processes: the kernel gives each connection to one of those that listen. Raises OSError."""
+    """Sockets on the port for one of several processes: the kernel gives each connection to one of those that listen.
+
+    Raises Unavailable.
+    """
     sockets = []
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
-        sockets.append(one := socket.socket(family, kind, protocol))
-        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-            one.setsockopt(socket.SOL_SOCKET, option, 1)
-        one.bind(address)
+    try:
+        for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
+            sockets.append(one := socket.socket(family, kind, protocol))
+            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                one.setsockopt(socket.SOL_SOCKET, option, 1)
+            one.bind(address)
+    except OSError:
+        raise _unavailable(host, port) from None
     return sockets
 
 

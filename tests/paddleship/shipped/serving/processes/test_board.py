@@ -54,6 +54,9 @@ def test_a_server_is_ready_once_all_processes_are_and_a_replacement_does_not_cha
     service = Service(lambda: ServedModel(tmp_path), Budget(1000), peers=Peers(board, 0))
     service.start(pytest.fail)
     until("it does not load", lambda: service.own_state is State.READY)
+    board.set_state(1, ProcessState.READY)
+    assert service.state is State.LOADING, "the parent does not know yet that this process is ready"
+    board.set_state(0, ProcessState.READY)
     states = []
     for state in ProcessState:
         board.set_state(1, state)

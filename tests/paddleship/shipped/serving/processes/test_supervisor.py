@@ -56,8 +56,8 @@ def test_a_killed_process_is_replaced_and_no_request_to_another_is_lost(tensors,
         theirs = connections(first[0])
         assert 0 < theirs < CLIENTS
         kill(first[0])
-        until("it is not replaced", lambda: len(workers(parent.pid)) == 2 and first[0] not in workers(parent.pid), seconds=5)
-        until("it is not ready", lambda: count_of(address, "paddleship_processes") == 2, seconds=10)
+        until("it is not replaced", lambda: len(workers(parent.pid)) == 2 and first[0] not in workers(parent.pid))
+        until("it is not ready", lambda: count_of(address, "paddleship_processes") == 2)
         assert len(clients.lost) == theirs
         before = list(clients.counts)
         until(
@@ -160,3 +160,32 @@ def test_each_process_has_its_share_of_the_memory_and_one_has_all_and_no_parent(
     with server(tensors, port, "--memory-bytes", "160000000", processes=1) as alone:
         assert count_of(("127.0.0.1", port), "paddleship_budget_bytes") == 20_000_000
         assert workers(alone.pid) == []
+
+
+def test_sigusr1_moves_the_clients_of_all_processes_to_other_connections(tensors, free_port):
+    port = free_port()
+    with server(tensors, port) as parent:
+        clients = Clients(("127.0.0.1", port), CLIENTS)
+        until("too few answers", lambda: all(clients.counts))
+        parent.send_signal(signal.SIGUSR1)
+        clients.join()
+        assert clients.lost == []
+        assert len(workers(parent.pid)) == 2
+        assert is_ready(("127.0.0.1", port))
+
+
+def test_a_replacement_listens_only_once_its_model_is_loaded(tensors, free_port):
+    port = free_port()
+    address = ("127.0.0.1", port)
+    with server(tensors, port) as parent:
+        for number in range(1, 3):
+            kill(workers(parent.pid)[0])
+            until(
+                "it is not replaced",
+                lambda number=number: len(workers(parent.pid)) == 2 and count_of(address, "paddleship_processes_replaced_total") == number,
+            )
+            while count_of(address, "paddleship_processes") < 2:
+                clients = Clients(address, CLIENTS)
+                until("too few answers", lambda clients=clients: all(clients.counts))
+                clients.end()
+                assert (clients.lost, set(clients.statuses)) == ([], {200})
