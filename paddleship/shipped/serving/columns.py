@@ -63,6 +63,8 @@ def _column(tensor: Tensor, spec: TensorSpec) -> Column:
     sizes = list(column.shape) if isinstance(column, np.ndarray) else [len(column)]
     if len(sizes) != len(spec.shape):
         raise RequestError(f"input {spec.name!r} has the shape {sizes}, the model takes {shape(spec)}: send that shape")
+    if spec.dtype == "str" and (strange := [value for value in column if not isinstance(value, str)]):
+        raise RequestError(f"input {spec.name!r} must be text (got {type(strange[0]).__name__})", "give a string")
     if 0 in sizes[1:]:
         raise RequestError(f"input {spec.name!r} has the shape {sizes}, so its rows are empty: send at least one value per row")
     return column

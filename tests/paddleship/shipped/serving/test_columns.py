@@ -51,6 +51,7 @@ def test_tensors_become_columns_by_input_name_and_are_not_copied():
         ([Decoded("x", "FP32", np.ones((0, 2), np.float32)), Decoded("text", "BYTES", [])], "no rows"),
         ([Decoded("x", "FP32", np.ones((3, 2), np.float32)), Decoded("text", "BYTES", ["a"] * 3)], "has 3 rows, this server takes 1 to 2"),
         ([X, Decoded("text", "BYTES", ["a", "\u0301" * 2000])], "combining marks"),
+        ([X, Decoded("text", "BYTES", ["a", None])], "input 'text' must be text (got NoneType): give a string"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_more_of_it_is_decoded(tensors, words):
