@@ -12,7 +12,7 @@ import numpy as np
 from paddleship.config import watched
 from paddleship.config.params import Params
 from paddleship.custody import chain
-from paddleship.data import dataset, near_repeats, profile, truncation
+from paddleship.data import dataset, missing_numbers, near_repeats, profile, truncation
 from paddleship.data.dataset import Rows
 from paddleship.data.row_validation import RowValidator, content_hash
 from paddleship.data.task_kinds import registry as task_kinds
@@ -50,6 +50,7 @@ def prepare(params: Params) -> Report:
     contents = {split: rows.hashes(validator.identity) for split, rows in written.items()}
     leaks, normalised = _in_two_parts(contents), _normalised(preprocess, written)
     truncated = truncation.find(preprocess, written.values())
+    missing = missing_numbers.count(preprocess, [rows.columns for rows in written.values()], params.data)
     alike = _repeats_after_encoding(examples)
     near = near_repeats.find(*_parts([spec.name for spec in preprocess.requests], written))
     lengths = [max(array.shape[0] if array.ndim else 1 for array in example.values()) for example in examples["train"]]
@@ -59,6 +60,7 @@ def prepare(params: Params) -> Report:
         "dropped": counts.facts(),
         "near_repeats": near.facts,
         "truncated": truncated.facts,
+        **({"filled": missing.facts} if missing.columns else {}),
         "length": dict(
             zip(("p50", "p90", "p99", "max"), np.percentile(lengths, [50, 90, 99, 100]).round().astype(int).tolist(), strict=True)
         ),
@@ -73,6 +75,7 @@ def prepare(params: Params) -> Report:
     if len(set(lengths)) > 1:
         shown.append(charts.histogram(lengths, reports, "prepare/length.png", title="Length of training rows", unit="elements"))
     notes = f"; {len(near.pairs):,} held-out rows nearly repeat training rows" if near.pairs else ""
+    notes += f"; {missing.filled:,} missing number{'s' * (missing.filled != 1)} filled" if missing.filled else ""
     notes += f"; {alike} held-out rows look the same to the model as training rows" if alike else ""
     return Report(
         stage="prepare",
@@ -86,12 +89,14 @@ def prepare(params: Params) -> Report:
             "near_repeat_rows": len(near.pairs),
             "normalised_rows": normalised,
             "truncated_rows": truncated.rows,
+            **({"filled_numbers": missing.filled} if missing.columns else {}),
         },
         verdict=Verdict(checks=checks(contents)),
         findings=counts.findings(params.data.unusable_share)
         + (kind.labels.findings(labels, params.data.class_names) if labels else [])
         + near.findings(params.data.near_repeat_share)
         + truncated.findings()
+        + missing.findings()
         + _few(written),
         facts=facts,
         pictures=shown,

@@ -22,7 +22,7 @@ from paddleship.errors import CandidateError, ModelError
 from paddleship.model.eager import SourceModel
 from paddleship.proof import answering, invariance, proving, rescoring, row_examples, training_parity
 from paddleship.proof.answer_flips import Answer
-from paddleship.proof.cases import id_cases, inputs, limits, regression_cases
+from paddleship.proof.cases import id_cases, inputs, limits, missing_rows, regression_cases
 from paddleship.proof.cases.searching import Search
 from paddleship.proof.hidden_influences import influences
 from paddleship.proof.proving import Proof
@@ -58,6 +58,8 @@ def verify(params: Params) -> Report:
     ends = limits.rows(prepared, preprocess, specs, dimensions, examples)
     real = inputs.from_rows(examples, specs, preprocess.collate, max_batch=max_batch, limits=ends)
     known = regression_cases.read(Path(params.paths.regression), specs, dimensions=dimensions, max_batch=max_batch)
+    made_rows = missing_rows.made_from(held_out, preprocess)
+    real += missing_rows.cases(dataset.encode(preprocess, made_rows), preprocess.collate, first=len(held_out), max_batch=max_batch)
     batches = [case.inputs for case in real]
     cases = [*real, *inputs.edges(specs, batches), *id_cases.walk(specs, batches, max_batch=max_batch)]
     cases += regression_cases.beyond(known, cases)

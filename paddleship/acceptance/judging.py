@@ -133,7 +133,7 @@ def label_faults(answers: Sequence[Outputs], evidence: Evidence, served: ServedC
             continue
         rows = zip(decided(reference[first]), decided(answer[first]), answer[_LABEL].ravel(), strict=True)
         for row, (eager, scores, label) in enumerate(rows):
-            positions = served.positions[case.rows[row]] if kind.per_position else ()
+            positions = served.positions[case.raw[row]] if kind.per_position else ()
             if fault := _misnamed(kind, eager, scores, str(label), served.classes, tie, positions):
                 faults.append(f"{case.name}, row {row}: {fault}")
     return faults

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -58,12 +58,14 @@ def observe(
     concurrency: int,
     seconds: float = float("inf"),
     malformed: Callable[[str, Any], Iterable[tuple[str, Any]]] = lambda _column, _value: (),
+    missing: Collection[str] = (),
     on_first_answer: Callable[[], None] = lambda: None,
 ) -> Observed:
     """Send the server all batches of raw columns, alone and with concurrent callers, and the bad requests.
 
     The load of single rows ends after `requests` requests, or after `seconds` if that is earlier. `malformed` makes values that the server
-    must refuse, by description, from a column and a valid value of it.
+    must refuse, by description, from a column and a valid value of it. `missing` are the columns whose numbers may be missing: of these, a
+    row that lacks numbers is also sent in every form.
 
     Raises ServerError without metadata, or without a batch of one row.
     """
@@ -80,7 +82,8 @@ def observe(
                 f"no batch of held-out rows fits into the {body_bytes:,} bytes that the server accepts: raise accept.memory_bytes"
             )
         answers, faults = _ask(client, asked, server.transport)
-        small = _smallest(asked)[:_IN_LOAD]
+        small = _smallest(asked)
+        small = [*small[:_IN_LOAD], *[question for question in small[_IN_LOAD:] if question.lacks_numbers][:1]]
         faults += [fault for question in small for fault in _other_forms(server, question, metadata)]
         single = [server.encode(one.tensors) for one in small]
         load = closed_loop(server.connect, single, requests=requests, concurrency=concurrency, seconds=seconds)
@@ -95,7 +98,7 @@ def observe(
         concurrent_answers = {place: [server.decode(answer) for answer in distinct] for place, distinct in by_place.items()}
         one_too_many = repeated_bytes(small[0], limit + 1) <= body_bytes  # a larger body is refused for its size anyway
         too_many = server.encode(repeated(small[0].tensors, limit + 1)) if one_too_many else None
-        hostile_faults = hostile.try_all(server, server.malformed(example["request"], too_many)) + hostile.flood(server)
+        hostile_faults = hostile.try_all(server, server.malformed(example["request"], too_many, missing)) + hostile.flood(server)
         hostile_faults += hostile.try_all(server, _malformed_values(server, small[0].tensors, metadata, malformed))
         hostile_faults += _same_again(server, example)
     return Observed(

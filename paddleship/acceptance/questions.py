@@ -37,6 +37,11 @@ class Question:
             for item in self.inputs
         }
 
+    @property
+    def lacks_numbers(self) -> bool:
+        """Whether a number is missing, which is NaN in binary forms and null in JSON."""
+        return any(array.dtype.kind == "f" and np.isnan(array).any() for array in self.tensors.values())
+
     @cached_property
     def body_bytes(self) -> int:
         """An upper estimate of the size of the request."""
@@ -90,7 +95,7 @@ def repeated_bytes(question: Question, rows: int) -> int:
 
 def _readable(array: np.ndarray[Any, Any]) -> list[Any]:
     if array.dtype.kind == "f":
-        return [json.loads(str(value)) for value in array.ravel()]
+        return [None if np.isnan(value) else json.loads(str(value)) for value in array.ravel()]
     return list(in_json(array).ravel().tolist())
 
 

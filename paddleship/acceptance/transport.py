@@ -110,8 +110,11 @@ class Server(Protocol):
     def decode_plain(self, answer: bytes) -> PlainAnswer:
         """An answer as plain values."""
 
-    def malformed(self, good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
-        """Requests made from a good one, and `too_many`, which has one row more than the server accepts."""
+    def malformed(self, good: PlainRequest, too_many: bytes | None, missing: Collection[str] = ()) -> Iterator[Malformed]:
+        """Requests made from a good one, and `too_many`, which has one row more than the server accepts.
+
+        In the inputs `missing`, numbers may be missing.
+        """
 
     def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:
         """The same request, of one row, in every other form that the server says it takes; good or malformed as its tensors are."""

@@ -24,9 +24,7 @@ def find(evidence: Evidence, answers: Sequence[Arrays], judgement: Judgement, *,
     case, expected, answer = evidence.cases[place], evidence.reference[place], answers[place]
     flaw = next((finding.message for finding in judgement.findings), "")  # another form, or NaN: there is no distance
     what = flaw or _worst(evidence, expected, answer, case.rows)
-    message = (
-        f"the server answered {callers} differently from eager in a batch of {max(len(case.rows), 1)} ({case.name}): {what}; {_PROVEN}"
-    )
+    message = f"the server answered {callers} differently from eager in a batch of {max(len(case.raw), 1)} ({case.name}): {what}; {_PROVEN}"
     return Finding(KIND, "error", message, _ADVICE)
 
 

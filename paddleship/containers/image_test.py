@@ -19,14 +19,17 @@ from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
 from paddleship.containers import image
 from paddleship.data import dataset
+from paddleship.data.dataset import Rows
 from paddleship.errors import PaddleshipError
 from paddleship.proof import parity
+from paddleship.proof.cases import missing_rows
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.preprocess import Preprocess
 from paddleship.statistics import estimates
 
 PORT = 8000
@@ -68,7 +71,7 @@ class NotReadyError(EndedError):
 
 def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
     """Run the image and judge its answers. Returns the report, and a request with its answer if there is one."""
-    evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.rows))
+    evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.raw))
     try:
         seen = _observe(client, receipt["image_id"], candidate, evidence, params)
     except NotReadyError as obstacle:
@@ -116,15 +119,15 @@ def served_candidate(candidate: Candidate, params: Params) -> judging.ServedCand
     answering = answers.load(Path(params.paths.candidates) / candidate.name, candidate)
     if not candidate.labels:
         return judging.ServedCandidate(candidate.precision, task=params.data.task, answering=answering)
-    made, rows = preprocess.build(candidate.preprocess, candidate.inputs), dataset.read(Path(params.paths.prepared), "test")
-    positions = dataset.positions_of(made, rows, params.data)
+    made = preprocess.build(candidate.preprocess, candidate.inputs)
+    positions = dataset.positions_of(made, _rows(params, made), params.data)
     return judging.ServedCandidate(candidate.precision, tuple(params.data.class_names), params.data.task, positions, answering)
 
 
 def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
     """Start the container, send all requests, stop it. Raises EndedError, and ServerError if it answers nothing."""
-    rows = dataset.read(Path(params.paths.prepared), "test")
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
+    rows = _rows(params, encoders)
     start, answered = time.perf_counter(), []
     ports = (PORT, *params.package.ports.values())
     with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports) as sandbox:
@@ -133,9 +136,10 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
         try:
             ask = partial(
                 observe,
-                batches=[rows.take(case.rows).columns for case in evidence.cases],
+                batches=[rows.take(case.raw).columns for case in evidence.cases],
                 pads={spec.name: spec.pad for spec in encoders.requests},
                 malformed=encoders.malformed,
+                missing=encoders.missing,
                 requests=params.accept.load_requests,
                 concurrency=params.accept.concurrency,
                 seconds=params.accept.load_seconds,
@@ -149,6 +153,12 @@ def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidenc
         memory = sandbox.peak_memory_bytes()
         stop_s, exit_code = sandbox.stop(timeout_s=_STOP_TIMEOUT_S)
     return ContainerFacts(1000 * (answered[0] - start), observed, memory, stop_s, exit_code, others, replaced)
+
+
+def _rows(params: Params, encoders: Preprocess) -> Rows:
+    """The held-out rows, and those with missing numbers that `verify` made from them, in the order of their numbers."""
+    rows = dataset.read(Path(params.paths.prepared), "test")
+    return rows.joined(missing_rows.made_from(rows, encoders))
 
 
 def other_servers(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from paddleship.config.params import Params
 from paddleship.config.sections.data import Data
-from paddleship.data import input_encoders, ranges, tables
+from paddleship.data import input_encoders, missing_numbers, ranges, tables
 from paddleship.data.encoded_rows import EncodedRows
 from paddleship.data.rounding import RoundingCounter
 from paddleship.data.row_counts import RowCounts
@@ -62,6 +62,11 @@ class Rows:
         columns = {name: [values[index] for index in indices] for name, values in self.columns.items()}
         labels = self.labels[list(indices)] if self.labelled else self.labels
         return Rows(columns, labels, [self.keys[index] for index in indices])
+
+    def joined(self, others: Rows) -> Rows:
+        """These rows, and then the others, which have the same columns."""
+        columns = {name: [*values, *others.columns[name]] for name, values in self.columns.items()}
+        return Rows(columns, np.concatenate([self.labels, others.labels]), [*self.keys, *others.keys])
 
 
 def read_raw(data: Data, text: Collection[str] = ()) -> list[dict[str, Any]]:
@@ -133,12 +138,13 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     counts = RowCounts(len(rows))
     groups: dict[str, dict[bytes, tuple[list[Any], Any]]] = defaultdict(dict)
     faults: list[RowFault] = []
-    rounding, as_read = RoundingCounter(data.inputs, len(rows)), set[str]()
+    rounding, as_read = RoundingCounter(data.inputs, len(rows), tables.vectors(data)), set[str]()
     for number, row in enumerate(rows):
         try:
             valid = validator.values(number, row)
-            if isinstance(valid, Empty) or _lacks_label(row, data):
-                counts.empty[valid.column if isinstance(valid, Empty) else str(data.label)] += 1
+            valid = valid if isinstance(valid, Empty) else _empty_label(row, data) or valid
+            if isinstance(valid, Empty):
+                counts.empty[valid.column] += 1
                 continue
             label = None if data.label is None else validator.label(number, row[data.label], valid.values)
             if data.label is not None:
@@ -171,19 +177,23 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
     return {split: _rows(part, data) for split, part in kept.items()}, counts
 
 
-def _lacks_label(row: Mapping[str, Any], data: Data) -> bool:
-    """Whether a row lacks its label: it is None, or an empty text that is neither the name of a class nor a label of this task."""
+def _empty_label(row: Mapping[str, Any], data: Data) -> Empty | None:
+    """The column in which a row has no label: None, or an empty text that is neither the name of a class nor a label of this task."""
     if data.label is None:
-        return False
+        return None
     label = row.get(data.label)
+    if (part := tables.empty_cell(data, data.label, label)) is not None:
+        return Empty(part)
     if not isinstance(label, str) or label.strip() or (label == "" and task_kinds.get(data.task).labels.empty):
-        return label is None
-    return label not in data.class_names
+        return Empty(data.label) if label is None else None
+    return Empty(data.label) if label not in data.class_names else None
 
 
 def describe(splits: Mapping[str, Rows], params: Params) -> dict[str, Any]:
     """The schema of the rows: preprocess config (fitted on the training part), valid ranges and sizes, content hash."""
-    fitted = input_encoders.fit(input_encoders.declared(params), splits["train"].columns)
+    declared, training = input_encoders.declared(params), splits["train"].columns
+    missing_numbers.require_known(declared, training, params.data)
+    fitted = input_encoders.fit(declared, training)
     digest = hashlib.sha256()
     for rows in splits.values():
         for key, label in zip(rows.keys, rows.labels if rows.labelled else [None] * len(rows), strict=True):

@@ -261,8 +261,9 @@ class _Numbers:
         if values[0].dtype.kind != "f":
             return None
         same = len({value.shape for value in values}) == 1
-        spread = np.std([_probes(value) for value in values], axis=0) if same else np.std(np.concatenate([np.ravel(v) for v in values]))
-        return np.asarray(_STEP * spread)
+        numbers = np.array([_probes(value) for value in values]) if same else np.concatenate([np.ravel(value) for value in values])
+        deviation = np.nanstd if np.isnan(numbers).any() else np.std  # NaN is a missing number
+        return np.asarray(_STEP * deviation(numbers, axis=0 if same else None))
 
     def of(self, part: Columns, rows: Sequence[int], grid: float) -> list[bytes]:
         """One key for each row; rows with equal keys are near."""
@@ -287,7 +288,8 @@ class _Numbers:
             if first.shape != second.shape:
                 return False
             allowed = 0.0 if step is None else 2 * (step.reshape(first.shape) if step.size == first.size else step.max())
-            if not (np.abs(first.astype(np.float64) - second) <= allowed).all():
+            both_missing = np.isnan(first) & np.isnan(second) if first.dtype.kind == "f" else False
+            if not ((np.abs(first.astype(np.float64) - second) <= allowed) | both_missing).all():
                 return False
         return True
 

@@ -8,7 +8,7 @@ more than half of the different rows become equal: what would be trained is then
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -92,10 +92,10 @@ class Rounding:
 
 
 class RoundingCounter:
-    """Compares each row as it was read with the same row in the model's dtypes."""
+    """Compares each row as it was read with the same row in the model's dtypes; `vectors` names the columns that a list is made of."""
 
-    def __init__(self, names: Sequence[str], rows: int) -> None:
-        self._names, self._rows, self._label = names, rows, ""
+    def __init__(self, names: Sequence[str], rows: int, vectors: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._names, self._rows, self._label, self._vectors = names, rows, "", vectors or {}
         self._pairs: dict[str, list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]] = defaultdict(list)
 
     def add(self, number: int, row: ValidRow) -> bool:
@@ -122,19 +122,28 @@ class RoundingCounter:
             self._pairs[name].append((read, label))
 
     def result(self, different: int, left: int) -> Rounding:
-        columns = [replace(column, label=name == self._label) for name, pairs in self._pairs.items() for column in _columns(name, pairs)]
+        columns = [
+            replace(column, label=name == self._label)
+            for name, pairs in self._pairs.items()
+            for column in _columns(name, pairs, self._vectors.get(name, ()))
+        ]
         return Rounding(different, different - left, tuple(columns))
 
 
-def _columns(name: str, pairs: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> list[RoundedColumn]:
-    """Those with a loss: one for each position of lists of one length, one for all elements otherwise."""
+def _columns(
+    name: str, pairs: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]], made_of: Sequence[str] = ()
+) -> list[RoundedColumn]:
+    """Those with a loss: one for each position of lists of one length, called as in `made_of`, one for all elements otherwise."""
     lists = pairs[0][0].ndim == 1 and len({read.shape for read, _ in pairs}) == 1
     if not lists:
         pairs = [(read.ravel(), cast.ravel()) for read, cast in pairs]
         columns = [_column(name, None, np.concatenate([read for read, _ in pairs]), np.concatenate([cast for _, cast in pairs]))]
     else:
         read, cast = np.stack([read for read, _ in pairs]), np.stack([cast for _, cast in pairs])
-        columns = [_column(name, position, read[:, position], cast[:, position]) for position in range(read.shape[1])]
+        columns = [
+            _column(made_of[position] if made_of else name, None if made_of else position, read[:, position], cast[:, position])
+            for position in range(read.shape[1])
+        ]
     return [column for column in columns if column.after < column.before]
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -27,10 +27,12 @@ from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess import Preprocess
 from paddleship.shipped.computing.preprocess.registration import InputEncoder
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
+from paddleship.shipped.computing.spec import TensorSpec
 
 _NUMBERS = (bool, int, float, np.number, np.bool_, Decimal, Fraction)
 _KINDS = "biufU"  # numpy's bools, integers, real numbers and text
 _KIND_NAMES = {"U": "text", "S": "bytes", "b": "truth values"}
+_DROP, _DROP_CELL = "return None there to drop the row", "empty the cell"
 _GIVE = "let data.reader return numbers, bools or text"
 
 
@@ -39,7 +41,7 @@ FILE = "file"  # a column that names a row in messages, if a reader returns it
 
 @dataclass(frozen=True)
 class Empty:
-    """The column of a row that holds None or an empty text."""
+    """The column of a row that holds None or an empty text; of a list that is made of columns of a table, the one with an empty cell."""
 
     column: str
 
@@ -64,6 +66,7 @@ class RowValidator:
         self._preprocess = preprocess or Preprocess([])
         self._reading = {name: self._preprocess.reading(name) for name in data.inputs}
         self._forms: dict[str, tuple[int, str]] = {}
+        self._vectors = tables.vectors(data)
         kind = task_kinds.get(data.task)
         self._labels = kind.labels.reader(data.label or "", data.class_names)
         self._sequence = self._preprocess.sequence if kind.per_position else None
@@ -88,12 +91,14 @@ class RowValidator:
         try:
             for name, value in clean.items():
                 if value is None or (isinstance(value, str) and self._lacks_text(name, value)):
-                    return Empty(name)
+                    return Empty(tables.empty_cell(self._data, name, row.get(name)) or name)
             accepted = self._preprocess.accept(clean)
         except RequestError as error:
             file = f" ({row[FILE]})" if isinstance(row.get(FILE), str) else ""
-            reason = f"row {number} of data.reader{file} does not fit model.inputs: {error.reason}"
-            raise RowFault(reason, f"{error.advice}, or return None there to drop the row") from None
+            column, error = self._refused_cell(row) or ("", error)
+            cell, drop = (f": column {column!r}", _DROP_CELL) if column else ("", _DROP)
+            reason = f"row {number} of data.reader{file}{cell} does not fit model.inputs: {error.reason}"
+            raise RowFault(reason, f"{error.advice}, or {drop}") from None
         read = [_as_number(value) if isinstance(accepted.get(name), np.ndarray) else value for name, value in clean.items()]
         clean |= accepted
         for name, value in clean.items():
@@ -123,12 +128,28 @@ class RowValidator:
             raise RowFault(reason, f"return one entry for each of them{pad}")
         return label[[start for start, _ in parts]]
 
+    def _refused_cell(self, row: Mapping[str, Any]) -> tuple[str, RequestError] | None:
+        """The column of a table whose cell an encoder refuses in a list of several columns, and why; None if it is no such cell."""
+        for name, columns in self._vectors.items():
+            alone = Preprocess([one for one in self._reading.get(name, ()) if one.request.dtype != "str"])
+            cells = [(column, cell) for column, cell in zip(columns, row[name], strict=True) if cell is not None]
+            for column, cell in cells if alone.encoders else ():
+                try:
+                    alone.accept({name: np.asarray([cell] * len(columns))})
+                except RequestError as error:
+                    return column, error
+        return None
+
     def _clean(self, number: int, name: str, value: Any) -> Any:
-        """Text and bytes unchanged, numbers as an array, None as None."""
+        """Text and bytes unchanged, numbers as an array with NaN for a missing one, None as None."""
         readers = self._reading[name]
         for one in readers:
             value = one.as_text(value)
         held = partial(where, number, name, value)
+        if name in self._preprocess.missing:
+            value = _with_nan(value, readers[0].request)
+        elif tables.empty_cell(self._data, name, value) is not None:
+            return None
         if isinstance(value, str):
             return _encodable(value, held)
         if value is None:
@@ -169,6 +190,14 @@ class RowValidator:
         first, usual = self._forms.setdefault(name, (number, form))
         if form != usual:
             raise RowFault(f"{where(number, name, value)}, {form}, and row {first} holds {usual}", "return one kind in all rows")
+
+
+def _with_nan(value: Any, spec: TensorSpec) -> Any:
+    """A value of numbers with NaN in place of each None, but for a list that is missing as a whole."""
+    if value is None:
+        return None if spec.shape[1:] else np.nan
+    items = value.tolist() if isinstance(value, np.ndarray) and value.dtype.kind == "O" else value
+    return [_with_nan(item, replace(spec, shape=spec.shape[1:])) for item in items] if isinstance(items, list | tuple) else value
 
 
 def content_hash(values: Sequence[Any]) -> str:

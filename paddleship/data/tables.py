@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from paddleship.config.sections.data import Data
 from paddleship.data import pictures
 from paddleship.data.pictures import read as read_picture
 from paddleship.errors import DataError
@@ -33,6 +34,18 @@ def reader(name: str, text: Collection[str], needed: Collection[str]) -> Callabl
     if name == "pictures":
         return partial(_pictures, text=frozenset(text))
     return {"jsonl": partial(_each_file, "jsonl", _jsonl), "parquet": partial(_each_file, "parquet", _parquet)}.get(name)
+
+
+def vectors(data: Data) -> Mapping[str, Sequence[str]]:
+    """The columns of the table that each list is made of, by the name that `vectors` in data.kwargs gives it."""
+    made = data.kwargs.get("vectors") if "vectors" in _OPTIONS.get(data.reader, ()) else None
+    return made if isinstance(made, Mapping) else {}
+
+
+def empty_cell(data: Data, name: str, value: Any) -> str | None:
+    """The column of the table in which a row has nothing of this list; None if it has all of it, or `name` is no list of columns."""
+    cells = zip(vectors(data).get(name, ()), value, strict=False) if isinstance(value, list) else ()
+    return next((column for column, cell in cells if cell is None), None)
 
 
 def is_number(text: str) -> bool:
@@ -80,8 +93,8 @@ def _csv(
 ) -> Rows:
     """The rows of a file with a header. An empty cell is None, and a number is one unless its column is in `text`.
 
-    `vectors` makes one column of several, as in {x: [x0, x1]}; a row in which one of them is empty lacks it. `lists` names columns whose
-    cells are lists, with the separator; `pictures` columns whose cells are paths of pictures, below the folder of the file.
+    `vectors` makes one column of several, as in {x: [x0, x1]}, with None for an empty cell. `lists` names columns whose cells are lists,
+    with the separator; `pictures` columns whose cells are paths of pictures, below the folder of the file.
     """
     joined, split = _mapping("vectors", vectors), _mapping("lists", lists)
     text = text.union(*(parts for name, parts in joined.items() if name in text))
@@ -137,7 +150,7 @@ def _row(
         read = _text if name in text else _number
         row[name] = [read(part) for part in _parts(name, cell, split[name], where)] if name in split else read(cell)
     for name, parts in joined.items():
-        row[name] = None if any(row[part] is None for part in parts) else [row[part] for part in parts]
+        row[name] = [row[part] for part in parts]
     return row
 
 

@@ -77,7 +77,16 @@ class Evidence:
             "why": self.why,
             "task": self.task,
             "noise": {group: {name: asdict(noise) for name, noise in outputs.items()} for group, outputs in self.noise.items()},
-            "cases": [{"name": case.name, "group": case.group, "rows": case.rows, "family": case.family} for case in self.cases],
+            "cases": [
+                {
+                    "name": case.name,
+                    "group": case.group,
+                    "rows": case.rows,
+                    "family": case.family,
+                    **({"made": case.made} if case.made else {}),
+                }
+                for case in self.cases
+            ],
         }
         arrays = {"inputs": [case.inputs for case in self.cases], "truth": self.truth, "reference": self.reference}
         for name, parts in arrays.items():
@@ -103,7 +112,7 @@ class Evidence:
                 f"parity evidence in {str(folder)!r} cannot be read ({array_files.reason(error)}): run `paddleship run --again verify`"
             ) from None
         cases = [
-            Case(item["name"], item["group"], part, tuple(item["rows"]), item["family"])
+            Case(item["name"], item["group"], part, tuple(item["rows"]), item["family"], tuple(item.get("made", ())))
             for item, part in zip(meta["cases"], inputs, strict=True)
         ]
         return cls(tuple(cases), truth, reference, meta["rule"], noise, meta["why"], meta["task"], labels)

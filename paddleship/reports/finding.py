@@ -12,6 +12,7 @@ Severity = Literal["error", "warning", "note"]
 KINDS: dict[str, str] = {
     # the data
     "unusable-rows": "rows are dropped because a value is missing, a text is empty, or equal inputs have different labels",
+    "filled-numbers": "numbers are missing, and are filled with the mean or median of the training rows, as in requests",
     "rounded-values": "values that differ become equal in the model's dtype, so that rows repeat or a column loses its meaning",
     "truncated-rows": "many rows have a text of which the model reads only the beginning",
     "absent-class": "a class of data.classes has no training row or no test row",

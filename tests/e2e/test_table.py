@@ -18,18 +18,18 @@ from paddle import nn
 
 
 class Prices(nn.Layer):
-    """The mean of a description's characters, a town, two numbers and a day in; a price out."""
+    """The mean of a description's characters, a town, two numbers, which of them are missing, and a day in; a price out."""
 
     def __init__(self, vocabulary_size, towns):
         super().__init__()
         self.characters = nn.Embedding(vocabulary_size, 8, padding_idx=0)
         self.town = nn.Embedding(towns, 4)
-        self.body = nn.Sequential(nn.Linear(8 + 4 + 2 + 2, 16), nn.ReLU(), nn.Linear(16, 1))
+        self.body = nn.Sequential(nn.Linear(8 + 4 + 2 + 2 + 2, 16), nn.ReLU(), nn.Linear(16, 1))
 
-    def forward(self, ids, town, size, day):
+    def forward(self, ids, town, size, lacks, day):
         known = (ids != 0).astype("float32").unsqueeze(-1)
         text = (self.characters(ids) * known).sum(axis=1) / known.sum(axis=1).clip(min=1)
-        return self.body(paddle.concat([text, self.town(town), size, day], axis=-1))
+        return self.body(paddle.concat([text, self.town(town), size, lacks, day], axis=-1))
 
 
 def build(vocabulary_size, towns):
@@ -91,10 +91,11 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
         text = "new" if random.integers(2) else "old"
         price = TOWNS[town] + rooms + area / 40 + (2 if text == "new" else 0)
         town = "" if number % 50 == 7 else town
+        rooms, area = "" if number % 40 == 11 else rooms, "" if number % 60 == 13 else area
         lines.append(f'"{text}, nr {number}",{town},{rooms},{area},2024-01-{number % 28 + 1:02},{price:.3f}')
     (theirs / "houses.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     inputs = [("ids", "int64", ["batch", "length"]), ("town", "int64", ["batch"]), ("size", "float32", ["batch", 2])]
-    inputs.append(("day", "float32", ["batch", 2]))
+    inputs += [("lacks", "float32", ["batch", 2]), ("day", "float32", ["batch", 2])]
     overlay = {
         "name": "houses",
         "code": {"root": str(theirs), "watch": str(theirs)},
@@ -106,7 +107,7 @@ def checkout(tmp_path, checkout_of, base_params, warm_commands):
         },
         "preprocess": {"inputs": {
             "ids": {"kind": "characters", "column": "description", "max_length": 16, "multiple_of": 16, "vocabulary_size": 40},
-            "town": {"kind": "categories"}, "size": {"kind": "numbers"},
+            "town": {"kind": "categories"}, "size": {"kind": "numbers", "missing": "median", "indicator": "lacks"},
             "day": {"kind": "own", "encoder": "days:Day", "column": "sold", "kwargs": {"days": 366}},
         }},
         "model": {
@@ -129,8 +130,12 @@ def test_rows_without_a_name_are_dropped_and_the_loop_learns_from_the_table(chec
     run(checkout, "prepare", "train")
     report = json.loads((checkout / "reports/prepare.json").read_text())
     assert report["facts"]["dropped"]["empty"] == {"town": 8}
-    stored = json.loads((checkout / "data/prepared/schema.json").read_text())["preprocess"]["inputs"]["town"]
-    assert set(stored["names"]) == set(TOWNS)
+    assert {name: one["rows"] for name, one in report["facts"]["filled"].items()} == {"rooms": 10, "area": 7}
+    assert "17 missing numbers filled" in report["headline"]
+    assert "filled-numbers" in {finding["kind"] for finding in report["findings"]}
+    stored = json.loads((checkout / "data/prepared/schema.json").read_text())["preprocess"]["inputs"]
+    assert set(stored["town"]["names"]) == set(TOWNS)
+    assert len(stored["size"]["fill"]) == 2
 
 
 @pytest.mark.engine
@@ -144,12 +149,15 @@ def test_the_image_is_accepted_and_answers_names_known_or_not_and_refuses_an_emp
         engine.images.remove(built.id, force=True)
     model = ServedModel(checkout / "models/candidates/onnxruntime")
 
-    def price(town, sold="2024-01-09"):
-        columns = {"description": ["new, nr 5"], "town": [town], "size": [np.array([3.0, 80.0])], "sold": [sold]}
+    def price(town, sold="2024-01-09", size=(3.0, 80.0)):
+        columns = {"description": ["new, nr 5"], "town": [town], "size": [np.array(size)], "sold": [sold]}
         return float(model.predict(columns)["output"].item())
 
     assert price("Oslo") - price("Rome") == pytest.approx(2.0, abs=0.7)
     assert np.isfinite(price("Paris"))
+    assert np.isfinite(price("Rome", size=(np.nan, np.nan)))
+    cases = json.loads((checkout / "models/parity/cases.json").read_text())["cases"]
+    assert [len(case["made"]) for case in cases if "made" in case] == [1, 3]
     with pytest.raises(RequestError, match="is empty"):
         price(" ")
     with pytest.raises(RequestError, match=r"input 'sold' is no date \(got 'yesterday'\)"):

@@ -25,6 +25,7 @@ class Case:
 
     `group`: `rows` are real or drawn rows, `edge` edge cases, `ids` rows that walk through a range, `past` regression cases. `rows` has the
     numbers of the rows, empty for other values; a row has the same values in every case. Cases of the same `family` are judged together.
+    `made` has the numbers of rows that were made from raw rows and can be asked raw, see `missing_rows`; they have no labels of their own.
     """
 
     name: str
@@ -32,6 +33,12 @@ class Case:
     inputs: Batch = field(repr=False)
     rows: tuple[int, ...] = ()
     family: str = ""
+    made: tuple[int, ...] = ()
+
+    @property
+    def raw(self) -> tuple[int, ...]:
+        """The numbers of the rows of the case that a client can send."""
+        return self.rows or self.made
 
 
 def from_rows(

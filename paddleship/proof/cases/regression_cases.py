@@ -50,7 +50,7 @@ def write(folder: Path, known: Sequence[Case], worst: Iterable[Case]) -> None:
     for case in [*known, *worst]:
         digest = _digest(case)
         name = case.name if case.group == "past" else f"worst before: {case.name} ({digest[:8]})"
-        saved = replace(case, name=name, group="past", rows=(), family="")
+        saved = replace(case, name=name, group="past", rows=(), family="", made=())
         distinct.setdefault(digest, saved)
     saved_cases = list(distinct.values())[-_MOST_CASES:]
     with new_folder(folder) as beside:

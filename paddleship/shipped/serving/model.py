@@ -37,10 +37,11 @@ class ServedModel:
 
     A request may have as many rows as the proof covered, or `max_batch` if that is less. `requests` describes its tensors, `outputs` those
     of the answer. `longest_text` is the number of characters that are read of the texts of a row, `largest_bytes` what its columns of
-    bytes may have; None without such columns. `answers` is False after a failure that the input does not explain, until the model answers
-    a known batch again. After the warm-up, `is_quick` says that a call takes so little that no thread of its own is worth it, and
-    `call_values` is the number of input values whose computation takes as long as what every call costs. `sample` is the file in which
-    features of answered rows are counted, if they are to be. `share`: so many processes share the threads that the candidate has.
+    bytes may have; None without such columns. `missing` names the columns in which numbers may be missing. `answers` is False after a
+    failure that the input does not explain, until the model answers a known batch again. After the warm-up, `is_quick` says that a call
+    takes so little that no thread of its own is worth it, and `call_values` is the number of input values whose computation takes as long
+    as what every call costs. `sample` is the file in which features of answered rows are counted, if they are to be. `share`: so many
+    processes share the threads that the candidate has.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ServedModel:
         self._tensors = preprocess.build({}, self.candidate.inputs, self.candidate.dimensions)
         self._unlimited = _unlimited(self.candidate)
         self.requests = self._preprocess.requests
+        self.missing = self._preprocess.missing
         self.longest_text, self.largest_bytes = self._preprocess.longest_text, self._preprocess.largest_bytes
         self._answering, self._has_labels = answers.load(folder, self.candidate), bool(self.candidate.labels)
         added = [*(["label"] if self._has_labels else []), *([answers.NAME] if self._answering else [])]

@@ -268,7 +268,7 @@ class Direct:
         outputs = self.decode(answer)
         return {"outputs": [{"name": name, "datatype": datatype(array), "data": array.tolist()} for name, array in outputs.items()]}
 
-    def malformed(self, good, too_many):
+    def malformed(self, good, too_many, missing):
         yield Malformed("one row more than the largest batch", too_many, (self.REFUSED,))
         yield Malformed("no tensors", pickle.dumps([]), (self.REFUSED,))
         yield Malformed("no calls", b"", (self.REFUSED,))

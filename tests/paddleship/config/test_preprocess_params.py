@@ -27,7 +27,7 @@ def test_an_entry_has_the_defaults_of_its_kind_and_the_column_of_its_name():
             "multiple_of": 16,
             "vocabulary_size": 4096,
         },
-        "price": {"kind": "numbers", "column": "price", "log": False},
+        "price": {"kind": "numbers", "column": "price", "log": False, "missing": "drop", "indicator": None},
     }
 
 
@@ -67,7 +67,14 @@ def of_ids(**keys):
         ),
         (of_ids(kind=["a"]), "preprocess.inputs.ids: there is no preprocess kind ['a']"),
         (of_ids(max_lenght=3), "preprocess.inputs.ids: unknown key 'max_lenght' of the kind 'characters' (did you mean 'max_length'?)"),
-        (of_ids(kind="numbers", max_length=3), "unknown key 'max_length' of the kind 'numbers' (known keys are column, kind, log)"),
+        (
+            of_ids(kind="numbers", max_length=3),
+            "unknown key 'max_length' of the kind 'numbers' (known keys are column, indicator, kind, log, missing)",
+        ),
+        (
+            of_ids(kind="numbers", missing="mode"),
+            "preprocess.inputs.ids.missing: must be 'drop', 'mean' or 'median' (got 'mode'; did you mean 'mean'?)",
+        ),
         (of_ids(max_length=0), "preprocess.inputs.ids.max_length: must be greater than or equal to 1 (got 0)"),
         (of_ids(max_length=True), "preprocess.inputs.ids.max_length: must be a whole number (got true)"),
         (of_ids(vocabulary_size=2), "preprocess.inputs.ids.vocabulary_size: must be greater than or equal to 3"),

@@ -20,6 +20,7 @@ LINEAR = {
     "data": {"inputs": ["x"], "label": "y", "task": "regression", "classes": []},
     "model": {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 2]}]},
 }
+STANDARDISED = LINEAR | {"preprocess": {"inputs": {"x": {"kind": "numbers", "log": False}}}}
 WHOLE = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids", "id"]}}
 
 
@@ -45,13 +46,19 @@ WHOLE = {"preprocess": {"kind": "tensors"}, "data": {"inputs": ["ids", "id"]}}
             "0c28fdc0a0473d01e3e0a4f7515ad2acd11094e7e1bbe7abb361f49c789808d2",
         ),
         (
+            NUMBERS,
+            STANDARDISED,
+            "3e572789088bdedc3655671d3d5270532ff7f96bf86a0ba3de1d3485db22dee0",
+            "6a615f1e15d5a5c45740eab24f2f0eea832b757a61a8e4f6cd162bfb814e97da",
+        ),
+        (
             IDS,
             WHOLE,
             "40e3e5b9aa8624328b88084b273c41aefee977e223a32f98638ce738037309a4",
             "0765c1d43ba649a89aaa73d834ff7bc1ee14717d4330f7508adea327508a9013",
         ),
     ],
-    ids=["reviews", "a few characters", "linear", "ids beside a column that no input reads"],
+    ids=["reviews", "a few characters", "linear", "standardised", "ids beside a column that no input reads"],
 )
 def test_the_schema_and_the_profile_of_old_params_are_the_same_bytes(
     rows, overlay, schema_sha256, profile_sha256, reviews_params, tmp_path

@@ -53,7 +53,7 @@ def test_cells_are_text_where_the_model_reads_text_numbers_elsewhere_and_none_wh
     (tmp_path / "raw.csv").write_text(CSV, encoding="utf-8")
     rows = read(params(**VECTORS))
     assert [row["name"] for row in rows] == ["A 1", "007", None, "9"]
-    assert [row["x"] for row in rows] == [[1, 2.5], [-3, 0.5], [4, 5], None]
+    assert [row["x"] for row in rows] == [[1, 2.5], [-3, 0.5], [4, 5], [7, None]]
     assert [row["price"] for row in rows] == [3, 100.0, 6, 8]
     assert [row["label"] for row in rows] == ["high", "low", "low", "high"]
 
@@ -63,8 +63,48 @@ def test_such_rows_are_cleaned_as_those_of_a_reader_in_python_are(params, tmp_pa
     (tmp_path / "raw.csv").write_text(CSV + lines, encoding="utf-8")
     values = params(**VECTORS)
     splits, counts = dataset.clean(read(values), values.data, RowValidator.of(values))
-    assert (counts.rows, counts.kept, dict(counts.empty)) == (64, 62, {"name": 1, "x": 1})
+    assert (counts.rows, counts.kept, dict(counts.empty)) == (64, 62, {"name": 1, "x1": 1})
     assert splits["train"].columns["x"][0].dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", ["tensors", "numbers"])
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            "b,1,cheap,3,low",
+            r"row 4 of data.reader: column 'x1' does not fit model.inputs: input 'x' cannot be read as \w+ \(got 'cheap'\)",
+        ),
+        ("b,1e999,2,3,low", r"row 4 of data.reader: column 'x0' does not fit model.inputs: input 'x' must be finite numbers"),
+        ("b,nan,cheap,3,low", "row 4 of data.reader: column 'x0' does not fit model.inputs: input 'x' "),
+        ("b,1,2,cheap,low", "row 4 of data.reader does not fit model.inputs: input 'price' cannot be read as float32"),
+    ],
+)
+def test_a_refused_cell_of_a_list_is_named_by_its_column(params, tmp_path, kind, line, words):
+    (tmp_path / "raw.csv").write_text(f"{CSV}{line}\n", encoding="utf-8")
+    values = params(**VECTORS)
+    values.preprocess.inputs["x"] |= {"kind": kind} | ({"log": False, "missing": "drop"} if kind == "numbers" else {})
+    with pytest.raises(DataError, match=words) as refused:
+        dataset.clean(read(values), values.data, RowValidator.of(values))
+    advice = "empty the cell" if "column" in words else "return None there to drop the row"
+    assert str(refused.value).endswith(f"or {advice}")
+
+
+def test_values_that_the_dtype_makes_equal_are_named_by_their_column(params, tmp_path):
+    lines = "".join(f"n{number},{number % 3},{1_700_000_000 + number},3,low\n" for number in range(200))
+    (tmp_path / "raw.csv").write_text(f"name,x0,x1,price,label\n{lines}", encoding="utf-8")
+    values = params(**VECTORS)
+    with pytest.raises(DataError, match="column 'x1' has 200 different values, of which float32 keeps 3"):
+        dataset.clean(read(values), values.data, RowValidator.of(values))
+
+
+def test_a_label_of_several_columns_lacks_the_one_with_an_empty_cell(params, tmp_path):
+    lines = "".join(f"n{number},{number},{'' if number == 5 else 1},{number},low\n" for number in range(60))
+    (tmp_path / "raw.csv").write_text(f"name,x0,x1,price,label\n{lines}", encoding="utf-8")
+    values = params(vectors={"x": ["x0"], "y": ["price", "x1"]})
+    data = values.data.model_copy(update={"inputs": ["name"], "label": "y", "task": "regression", "classes": []})
+    _, counts = dataset.clean(dataset.read_raw(data, {"name"}), data)
+    assert (counts.kept, dict(counts.empty)) == (59, {"x1": 1})
 
 
 def test_a_word_in_a_column_of_numbers_is_refused_with_row_column_and_value(params, tmp_path):

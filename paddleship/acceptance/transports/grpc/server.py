@@ -51,7 +51,12 @@ class GrpcServer:
     def decode_plain(self, answer: bytes) -> PlainAnswer:
         return triton.plain_answer(answer)
 
-    def malformed(self, good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
+    def malformed(
+        self,
+        good: PlainRequest,
+        too_many: bytes | None,
+        missing: Collection[str] = (),  # noqa: ARG002 a message has no null
+    ) -> Iterator[Malformed]:
         return malformed.requests(self.encode_plain(good), good, too_many, model=self.model)
 
     def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:  # noqa: ARG002 all servers have this form

@@ -6,7 +6,7 @@ import gzip
 import json
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from paddleship.acceptance.transport import Malformed, PlainRequest
@@ -17,8 +17,11 @@ _MEBIBYTE, _BOMB_MEBIBYTES = 2**20, 64
 _CLIENT_ERRORS = range(400, 500)
 
 
-def requests(good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
-    """Requests made from a good one, and `too_many`, which has one row more than the server accepts."""
+def requests(good: PlainRequest, too_many: bytes | None, missing: Collection[str] = ()) -> Iterator[Malformed]:
+    """Requests made from a good one, and `too_many`, which has one row more than the server accepts.
+
+    In the inputs `missing`, null is a number that is missing.
+    """
     whole = json.dumps(good).encode()
     first = good["inputs"][0]
     if too_many is not None:
@@ -35,11 +38,15 @@ def requests(good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
         "no rows": {"shape": [0, *first["shape"][1:]], "data": []},
         "no data": {"data": None},
         "data of objects": {"data": [{}] * len(first["data"])},
-        "data of null": {"data": [None] * len(first["data"])},
         "ragged data": {"data": [[0], [0, 0]]},
     }
     for name, change in changes.items():
         yield Malformed(name, json.dumps({**good, "inputs": [first | change, *good["inputs"][1:]]}).encode(), _CLIENT_ERRORS)
+    for place, item in enumerate(good["inputs"]):
+        if item["name"] not in missing:
+            inputs = [*good["inputs"]]
+            inputs[place] = {**item, "data": [None] * len(item["data"])}
+            yield Malformed(f"null in {item['name']}", json.dumps({**good, "inputs": inputs}).encode(), _CLIENT_ERRORS)
     yield Malformed("an id that is deeply nested", _nested(json.dumps({**good, "id": _PLACEHOLDER}), 300), _CLIENT_ERRORS)
     yield Malformed(
         "a name that is deeply nested", _nested(json.dumps({**good, "inputs": [first | {"name": _PLACEHOLDER}]}), 1_000), _CLIENT_ERRORS

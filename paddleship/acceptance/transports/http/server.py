@@ -52,8 +52,8 @@ class HttpServer:
         plain: PlainAnswer = json.loads(answer)
         return plain
 
-    def malformed(self, good: PlainRequest, too_many: bytes | None) -> Iterator[Malformed]:
-        return malformed.requests(good, too_many)
+    def malformed(self, good: PlainRequest, too_many: bytes | None, missing: Collection[str] = ()) -> Iterator[Malformed]:
+        return malformed.requests(good, too_many, missing)
 
     def other_forms(self, tensors: Tensors, metadata: Mapping[str, Any]) -> Iterator[Malformed]:
         body, json_bytes = triton.binary_body(tensors)

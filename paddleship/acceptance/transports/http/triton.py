@@ -62,8 +62,12 @@ def read_answer(body: bytes) -> Outputs:
 
 
 def _for_json(request: bytes) -> bytes:
-    """A request without the parameter by which the client asks for binary outputs wherever no outputs are named."""
-    return json.dumps({key: value for key, value in json.loads(request).items() if key != "parameters"}).encode()
+    """A request without the parameter by which the client asks for binary outputs wherever no outputs are named.
+
+    A missing number is null, because JSON has no NaN, which the client writes.
+    """
+    left = {key: value for key, value in json.loads(request, parse_constant=lambda _: None).items() if key != "parameters"}
+    return json.dumps(left).encode()
 
 
 def _inputs(tensors: Tensors, *, binary: bool) -> list[Any]:

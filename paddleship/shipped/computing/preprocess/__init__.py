@@ -29,13 +29,15 @@ class Preprocess:
     """The encoders of all inputs of a model, in the order of its inputs.
 
     `requests` describes the tensors that a client sends, one for each column. `longest_text` is the number of characters that are read of
-    the texts of a row, and `largest_bytes` what the columns of bytes may have in a row; None if no column is of that kind.
+    the texts of a row, and `largest_bytes` what the columns of bytes may have in a row; None if no column is of that kind. `missing` are
+    the columns in which numbers may be missing, because every encoder that reads them takes that.
     """
 
     def __init__(self, encoders: Sequence[InputEncoder], dimensions: Sequence[Dimension] = ()) -> None:
         self.encoders = tuple(encoders)
         self.specs = tuple(one.spec for one in encoders)
         self.requests = tuple(_requests(encoders).values())
+        self.missing = tuple(spec.name for spec in self.requests if all(one.takes_missing for one in self.reading(spec.name)))
         self._rules = {rule.name: rule for rule in dimensions}
         self._shared = _shared(self.specs)
         self._checks = bool(self._shared) or any(type(one).check is not InputEncoder.check for one in encoders)

@@ -56,6 +56,10 @@ class Own(InputEncoder):
     def takes_empty(self) -> bool:
         return self._theirs.takes_empty
 
+    @property
+    def takes_missing(self) -> bool:
+        return self._theirs.takes_missing
+
     def as_text(self, value: Any) -> Any:
         return self._theirs.as_text(value)
 

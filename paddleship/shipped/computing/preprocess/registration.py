@@ -91,6 +91,11 @@ class InputEncoder(ABC):
         """Whether an empty text is a value; otherwise such a row is dropped."""
         return False
 
+    @property
+    def takes_missing(self) -> bool:
+        """Whether numbers of a value may be missing, which are NaN in a raw row and null in JSON; otherwise such a row is dropped."""
+        return False
+
     def as_text(self, value: Any) -> Any:
         """A raw value of a column of text that is not text yet, as the text that a client sends; others unchanged."""
         return value

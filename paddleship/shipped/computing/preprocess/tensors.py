@@ -58,8 +58,8 @@ class Tensor(InputEncoder):
         _in_range(row, self.request, sizes)
 
 
-def checked(value: Any, spec: TensorSpec) -> Array:
-    """A value as one row of a tensor, after checking its dtype and shape. Raises RequestError."""
+def checked(value: Any, spec: TensorSpec, *, missing: bool = False) -> Array:
+    """A value as one row of a tensor, after checking its dtype and shape; with `missing`, numbers may be NaN. Raises RequestError."""
     try:
         array = np.asarray(value)
         if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
@@ -78,9 +78,10 @@ def checked(value: Any, spec: TensorSpec) -> Array:
         odd = array[cast != array].flat[0]
         reason = f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g})"
         raise RequestError(reason, "round or clip them first")
-    if cast.dtype.kind == "f" and not np.isfinite(cast).all():
-        odd = array[~np.isfinite(cast)].flat[0]
-        shown = repr(str(odd)) if isinstance(odd, str) else f"{odd:g}"
+    valid = np.isfinite(cast) | (np.isnan(cast) if missing and array.dtype.kind not in "SU" else False) if cast.dtype.kind == "f" else True
+    if not np.all(valid):
+        odd = array[~valid].flat[0]
+        shown = repr(str(odd)) if isinstance(odd, str) or odd is None else f"{odd:g}"
         raise RequestError(f"input {spec.name!r} must be finite numbers that {spec.dtype} can hold (got {shown})", "give such numbers")
     return cast
 

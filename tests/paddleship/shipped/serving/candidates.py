@@ -75,6 +75,23 @@ def make_pictures(folder, *, shape=("batch", 3, 8, 8), **params):
     return folder
 
 
+def make_numbers(folder, *, missing="median"):
+    """A list of two numbers and one number, standardised and joined; what is missing is filled with 7, 9 and 5."""
+    nodes = [
+        helper.make_node("Constant", [], ["row"], value=helper.make_tensor("row", TensorProto.INT64, [2], [-1, 1])),
+        helper.make_node("Reshape", ["age", "row"], ["ages"]),
+        helper.make_node("Concat", ["size", "ages"], ["y"], axis=1),
+    ]
+    inputs = [TensorSpec("size", "float32", ("batch", 2)), TensorSpec("age", "float32", ("batch",))]
+    size = {"kind": "numbers", "column": "size", "mean": [1.0, 2.0], "deviation": [2.0, 4.0]}
+    age = {"kind": "numbers", "column": "age", "mean": [1.0], "deviation": [1.0]}
+    if missing != "drop":
+        size, age = ({**entry, "missing": missing, "fill": fill} for entry, fill in ((size, [7.0, 9.0]), (age, [5.0])))
+    entries = {"size": size, "age": age}
+    make_candidate(folder, nodes, inputs, [TensorSpec("y", "float32", ("batch", 3))], preprocess={"inputs": entries}, max_batch=8)
+    return folder
+
+
 def make_all_datatypes(folder, dtypes=("bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64")):
     """Every input of numbers, as it came."""
     nodes = [helper.make_node("Identity", [dtype], [f"{dtype}_out"]) for dtype in dtypes]

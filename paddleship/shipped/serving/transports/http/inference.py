@@ -42,10 +42,12 @@ class JsonModel:
         """The model metadata of the protocol; the version is the beginning of the candidate's digest.
 
         `answer` is params.answer, by which each text of the output of that name is made. `base64` names the inputs that JSON holds as
-        base64, and `raw_body` the one that a body may be as it is. `raw_tensors` are the inputs of the model where it has a preprocess.
+        base64, `missing` those whose numbers may be missing, and `raw_body` the one that a body may be as it is. `raw_tensors` are the
+        inputs of the model where it has a preprocess.
         """
         answer = {"answer": self.model.candidate.answer} if self.model.candidate.answer else {}
         files = {"base64": self._files} if self._files else {}
+        missing = {"missing": [*self.model.missing]} if self.model.missing else {}
         tensors = {RAW_TENSORS: [protocol.describe(spec) for spec in self.model.raw_inputs]} if self.model.raw_inputs else {}
         processes = {"processes": self._processes} if self._processes > 1 else {}
         raw = {"raw_body": self.model.requests[0].name} if self.limits.raw else {}
@@ -64,6 +66,7 @@ class JsonModel:
                 **tensors,
                 **answer,
                 **files,
+                **missing,
                 **raw,
             },
         }
@@ -81,7 +84,8 @@ class JsonModel:
     def columns(self, request: Any, binary: bytes | bytearray = b"") -> Columns:
         """The columns of a request in JSON, which `binary` follows. Raises RequestError."""
         raw = isinstance(request, dict) and outputs.wants_raw_tensors(request)
-        tensors = protocol.tensors(request, binary, files=() if raw else self._files, most_rows=self.limits.max_batch)
+        files, missing = ((), ()) if raw else (self._files, self.model.missing)
+        tensors = protocol.tensors(request, binary, files=files, missing=missing, most_rows=self.limits.max_batch)
         columns = self.model.check(tensors, raw_tensors=raw)
         if not isinstance(request.get("id", ""), str):
             raise RequestError(f"'id' must be text (got {type(request['id']).__name__}): send a string, or leave it out")

@@ -38,8 +38,8 @@ def describe_binary(name: str, values: np.ndarray[Any, Any] | Sequence[str], siz
     return {"name": name, "datatype": datatypes.of_values(values), "shape": shape, "parameters": {"binary_data_size": size}}
 
 
-def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
-    """A JSON object as a tensor. Raises RequestError."""
+def decode_tensor(item: Mapping[str, Any], *, nulls: bool = False) -> np.ndarray[Any, Any] | list[str]:
+    """A JSON object as a tensor; with `nulls`, null is a number that is missing, which is NaN in the tensor. Raises RequestError."""
     name, datatype = item.get("name"), item.get("datatype")
     if datatype not in DTYPES:
         raise RequestError(f"tensor {name!r} has the datatype {datatype!r}: use one of {', '.join(DTYPES)}")
@@ -52,11 +52,11 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
             raise RequestError(f"tensor {name!r} has the shape {shape} and {len(data)} texts: give the shape [{len(data)}]")
         return data
     try:
-        array = np.asarray(data)
+        array = _with_nan(np.asarray(data)) if nulls else np.asarray(data)
         if array.dtype.kind not in "biuf" and array.size:
             raise ValueError
     except ValueError:
-        strange = _kind_of_no_number(data)
+        strange = _kind_of_no_number(data, nulls=nulls)
         what = f"hold {strange}" if strange else "are not numbers in rows of one length"
         raise RequestError(f"the data of tensor {name!r} {what}: send {datatype} values") from None
     like_bools = (array == 0) | (array == 1)
@@ -71,14 +71,21 @@ def decode_tensor(item: Mapping[str, Any]) -> np.ndarray[Any, Any] | list[str]:
     return datatypes.shaped(name, array, shape)
 
 
-def _kind_of_no_number(data: list[Any]) -> str | None:
+def _with_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of numbers and None with NaN in place of None; others unchanged."""
+    if array.dtype.kind != "O" or not all(item is None or isinstance(item, int | float) for item in array.flat):
+        return array
+    return array.astype(np.float64)
+
+
+def _kind_of_no_number(data: list[Any], *, nulls: bool) -> str | None:
     """What the first value that is no number is, for people; None if all are numbers. Requests may nest deeper than Python recurses."""
     left = [data]
     while left:
         value = left.pop()
         if isinstance(value, list):
             left.extend(reversed(value))
-        elif not isinstance(value, int | float):
+        elif not isinstance(value, int | float) and not (nulls and value is None):
             return "null" if value is None else "text" if isinstance(value, str) else "an object"
     return None
 
@@ -88,6 +95,7 @@ class JsonTensor(NamedTuple):
 
     item: Mapping[str, Any]
     is_file: bool = False  # texts are base64
+    nulls: bool = False  # null is a number that is missing
 
     @property
     def name(self) -> object:
@@ -98,7 +106,7 @@ class JsonTensor(NamedTuple):
         return self.item.get("datatype")
 
     def decode(self) -> np.ndarray[Any, Any] | list[Any]:
-        decoded = decode_tensor(self.item)
+        decoded = decode_tensor(self.item, nulls=self.nulls)
         return [_from_base64(self.name, row, text) for row, text in enumerate(decoded)] if self.is_file else decoded
 
 
@@ -127,10 +135,12 @@ def _from_base64(name: object, row: int, text: object) -> bytes:
         ) from None
 
 
-def tensors(body: Any, binary: bytes | bytearray = b"", *, files: Collection[str] = (), most_rows: int) -> list[Tensor]:
+def tensors(
+    body: Any, binary: bytes | bytearray = b"", *, files: Collection[str] = (), missing: Collection[str] = (), most_rows: int
+) -> list[Tensor]:
     """The inputs of an inference request of up to `most_rows` rows, whose JSON `binary` follows. Raises RequestError.
 
-    In JSON, the texts of inputs in `files` are base64.
+    In JSON, the texts of inputs in `files` are base64, and null is a number that is missing in inputs in `missing`.
     """
     items = body.get("inputs") if isinstance(body, Mapping) else None
     if not isinstance(items, list):
@@ -141,7 +151,7 @@ def tensors(body: Any, binary: bytes | bytearray = b"", *, files: Collection[str
     for item in items:
         size, is_file = _binary_size(item), item.get("name") in [*files]  # a list, because the client's name may not be hashable
         if size is None:
-            made.append(JsonTensor(item, is_file))
+            made.append(JsonTensor(item, is_file, item.get("name") in [*missing]))
         else:
             part = content[start : start + size]
             made.append(BinaryTensor(item.get("name"), item.get("datatype"), item.get("shape"), part, most_rows, is_file))

@@ -57,7 +57,7 @@ def columns(rows: Sequence[Any], model: ServedModel) -> Columns:
         values = [row[spec.name] for row in rows]
         shape = [len(values), *(_sizes(values[0]) if values and spec.dtype not in ("str", "bytes") else [])]
         item = {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": shape, "data": values}
-        tensors.append(protocol.JsonTensor(item, spec.dtype == "bytes"))
+        tensors.append(protocol.JsonTensor(item, spec.dtype == "bytes", spec.name in model.missing))
     return model.check(tensors)
 
 

@@ -20,7 +20,7 @@ _TYPES = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}  # by t
 def row(model: ServedModel) -> Schema:
     """One row of a request: a value for each input."""
     dimensions = {rule.name: rule for rule in model.candidate.dimensions}
-    return _object({spec.name: _of_row(spec, dimensions) for spec in model.requests})
+    return _object({spec.name: _of_row(spec, dimensions, nulls=spec.name in model.missing) for spec in model.requests})
 
 
 def reply(model: ServedModel) -> Schema:
@@ -80,9 +80,11 @@ def response(model: ServedModel) -> Schema:
     }
 
 
-def _of_row(spec: TensorSpec, dimensions: dict[str, Dimension]) -> Schema:
-    """The value of an input or output in one row."""
+def _of_row(spec: TensorSpec, dimensions: dict[str, Dimension], *, nulls: bool = False) -> Schema:
+    """The value of an input or output in one row; with `nulls`, a number may be null."""
     schema = _value(spec)
+    if nulls:
+        schema["type"] = [schema["type"], "null"]
     for size in reversed(spec.shape[1:]):
         schema = {"type": "array", "items": schema, **_items(size, dimensions)}
     return schema

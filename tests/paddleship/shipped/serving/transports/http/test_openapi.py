@@ -11,7 +11,7 @@ import schemathesis
 from hypothesis import HealthCheck
 
 from paddleship.shipped.serving.options import Options, Tokens
-from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.candidates import make_numbers, make_picking, make_pictures, make_tensors, make_texts
 from tests.paddleship.shipped.serving.transports.http import browser
 from tests.paddleship.shipped.serving.transports.http.running import server
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
@@ -43,6 +43,13 @@ def test_a_row_has_the_columns_of_the_model_with_their_limits(tmp_path):
     assert found["info"]["title"] == "tiny"
     assert {"/predict", "/metrics", "/v2/models/tiny/infer"} < found["paths"].keys()
     assert "security" not in found
+
+
+def test_a_number_may_be_null_only_where_the_model_fills_it(tmp_path):
+    filled, dropped = (document(make_numbers(tmp_path / missing, missing=missing)) for missing in ("mean", "drop"))
+    rows = [found["components"]["schemas"]["Row"]["properties"] for found in (filled, dropped)]
+    assert [row["age"]["type"] for row in rows] == [["number", "null"], "number"]
+    assert [row["size"]["items"]["type"] for row in rows] == [["number", "null"], "number"]
 
 
 def test_a_file_may_be_the_whole_body_or_base64(tmp_path):
@@ -81,6 +88,7 @@ def ask_by_document(address, examples):
     [
         (make_texts, 8),
         (make_pictures, 8),
+        (make_numbers, 8),
         *(pytest.param(make, 250, marks=pytest.mark.long) for make in (make_texts, make_picking, make_pictures)),
     ],
 )
