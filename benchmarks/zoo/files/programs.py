@@ -111,6 +111,25 @@ def cut_off_onnx(folder: Path) -> None:
     (folder / "model.onnx").write_bytes(_network("batch").SerializeToString()[:500])
 
 
+def unused_input(folder: Path) -> None:
+    """As an export leaves a mask that the model never read."""
+    model = _network("batch")
+    model.graph.input.append(helper.make_tensor_value_info("mask", onnx.TensorProto.INT64, ["batch", "length"]))
+    onnx.save(model, folder / "model.onnx")
+
+
+def quantised(folder: Path) -> None:
+    steps = (helper.make_node("QuantizeLinear", ["scores", "step"], ["q"]), helper.make_node("DequantizeLinear", ["q", "step"], ["y"]))
+    model = _network("batch", *steps)
+    model.graph.initializer.append(numpy_helper.from_array(np.float32(0.1), "step"))
+    onnx.save(model, folder / "model.onnx")
+
+
+def half_precision(folder: Path) -> None:
+    kinds = (("scores", "half", onnx.TensorProto.FLOAT16), ("half", "y", onnx.TensorProto.FLOAT))
+    onnx.save(_network("batch", *(helper.make_node("Cast", [one], [two], to=kind) for one, two, kind in kinds)), folder / "model.onnx")
+
+
 SPECIMENS = [
     FileSpecimen("exported", exported, JSON, "paddle.jit.save", factory=""),
     FileSpecimen("probabilities", probabilities, JSON, "ends in a softmax", factory=""),
@@ -123,6 +142,9 @@ SPECIMENS = [
     FileSpecimen("onnx", of_onnx, ONNX, "a file of another framework", factory=""),
     FileSpecimen("onnx-of-one-row", of_one_row, ONNX, "exported for one row", factory=""),
     FileSpecimen("onnx-custom", custom_operator, ONNX, "an operator that nobody has", factory="", refused="com.example|Sharpen"),
+    FileSpecimen("onnx-unused-input", unused_input, ONNX, "an input that changes nothing", factory=""),
+    FileSpecimen("onnx-quantised", quantised, ONNX, "rounded to int8", factory="", refused="is quantised"),
+    FileSpecimen("onnx-half", half_precision, ONNX, "computes in float16", factory="", refused="computes in float16"),
     FileSpecimen("onnx-cut-off", cut_off_onnx, ONNX, "half a file", factory="", refused="is no ONNX|incomplete|cannot be read"),
     FileSpecimen("others-parameters", others_parameters, JSON, "two exports mixed", factory="", refused="parameters|weights"),
 ]

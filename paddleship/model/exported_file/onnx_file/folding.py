@@ -10,6 +10,12 @@ import numpy as np
 from paddleship.model.exported_file.onnx_file import values
 from paddleship.model.exported_file.onnx_file.values import Array, Unsupported, Value
 
+QUANTISED = frozenset(
+    {"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear", "MatMulInteger", "ConvInteger", "QLinearConv", "QLinearMatMul"}
+)
+"""Operators that round to integers, or compute with them in place of floats."""
+
+_IN_REFERENCE = {"QuantizeLinear": 19, "DequantizeLinear": 19}  # the first opset in which ONNX's reference has these operators
 _LARGEST = 2**27  # elements of a result that is made from the description of its shape
 _NOT_FOLDED = frozenset(
     {"Constant", "If", "Loop", "Scan", "Bernoulli", "Multinomial"}
@@ -38,7 +44,8 @@ def evaluate(proto: Any, inputs: Sequence[Array | None], opset: int) -> list[Arr
     del node.input[:]
     node.input.extend(names)
     taken, made = ([name for name in some if name] for some in (names, proto.output))
-    function = onnx.helper.make_function("", "folded", taken, made, [node], [onnx.helper.make_opsetid("", opset)])
+    version = max(opset, _IN_REFERENCE.get(proto.op_type, opset))
+    function = onnx.helper.make_function("", "folded", taken, made, [node], [onnx.helper.make_opsetid("", version)])
     given = {name: value for name, value in zip(names, inputs, strict=True) if name}
     try:
         with np.errstate(all="ignore"):

@@ -10,9 +10,11 @@ import numpy as np
 from paddleship.errors import ModelError
 from paddleship.model.exported_file.onnx_file import folding, operators, values
 from paddleship.model.exported_file.onnx_file.node import Node, Source
-from paddleship.model.exported_file.onnx_file.values import Array, Unsupported, Value
+from paddleship.model.exported_file.onnx_file.proto import needed
+from paddleship.model.exported_file.onnx_file.values import Array, HalfPrecision, Unsupported, Value
 
 _ADVICE = "export the model without it"
+_QUANTISED = "give the float32 model that it was quantised from; optimize makes int8 candidates of that"
 _DEEPEST = 20  # operators that are functions of others, within each other
 
 Scope = dict[str, Value]
@@ -29,8 +31,8 @@ class Graph:
     def write(self, graph: Any, scope: Scope) -> Scope:
         """Write a graph whose inputs `scope` holds. Returns all its values. Raises ModelError."""
         inner = scope | {item.name: self._array(item) for item in graph.initializer}
-        for proto in _needed(graph):
-            self._add(proto, inner)
+        for node in needed(graph):
+            self._add(node, inner)
         return inner
 
     def _array(self, item: Any) -> Array:
@@ -39,7 +41,7 @@ class Graph:
 
         kind = onnx.TensorProto.DataType.Name(item.data_type).lower()
         if not values.name_of_type(item.data_type) and kind not in ("float16", "string", "uint16", "uint32", "uint64"):
-            raise ModelError(f"{self._path!r} holds {item.name!r} as {kind}, which is not supported: export the model in float32")
+            raise ModelError(f"{self._path!r} holds {item.name!r} as {kind}, which is not supported: {values.IN_FLOAT32}")
         try:
             return np.asarray(onnx.numpy_helper.to_array(item))
         except (TypeError, ValueError) as odd:
@@ -58,7 +60,9 @@ class Graph:
     def _parameter(self, value: Array, name: str) -> Any:
         import paddle
 
-        if value.dtype.kind not in "fiub" or value.dtype.name in ("float16", "uint16", "uint32", "uint64"):
+        if value.dtype.name == "float16":
+            raise HalfPrecision(value.dtype.name)
+        if value.dtype.kind not in "fiub" or value.dtype.name in ("uint16", "uint32", "uint64"):
             raise Unsupported(f"with {value.dtype.name} in {name!r}")
         free = unique(_plain(name), self.weights)
         self.weights[free] = value
@@ -71,8 +75,11 @@ class Graph:
             results = self._results(proto, scope, depth)
         except ModelError:
             raise
+        except HalfPrecision as half:
+            raise ModelError(f"{self._path!r} computes in {half} (operator {_title(proto)}): {values.IN_FLOAT32}") from None
         except Unsupported as odd:
-            raise ModelError(f"{self._path!r} holds the operator {_title(proto)} {odd}, which is not supported: {_ADVICE}") from None
+            held = f"{_title(proto)} {odd}".strip()
+            raise ModelError(f"{self._path!r} holds the operator {held}, which is not supported: {_ADVICE}") from None
         except Exception as failure:
             reason = next((line.strip() for line in reversed(str(failure).splitlines()) if line.strip()), type(failure).__name__)
             raise ModelError(
@@ -88,6 +95,8 @@ class Graph:
         inputs = [scope[name] if name else None for name in proto.input]
         if (folded := folding.fold(proto, inputs, self._opset)) is not None:
             return folded
+        if proto.op_type in folding.QUANTISED:
+            raise ModelError(f"{self._path!r} is quantised (operator {_title(proto)}): {_QUANTISED}")
         writer = operators.writers().get(proto.op_type)
         if writer is None:
             return self._expanded(proto, inputs, depth)
@@ -128,20 +137,3 @@ def _plain(name: str) -> str:
 
 def _title(proto: Any) -> str:
     return f"{proto.op_type!r} ({proto.name or next(iter(proto.output), '')!r})"
-
-
-def _needed(graph: Any) -> list[Any]:
-    """The operators on whose results the outputs depend."""
-    wanted, found = {item.name for item in graph.output}, []
-    for proto in reversed(graph.node):
-        if not wanted.isdisjoint(proto.output):
-            found.append(proto)
-            wanted |= _used(proto)
-    return found[::-1]
-
-
-def _used(proto: Any) -> set[str]:
-    """The values that an operator and the graphs in it may use."""
-    inner = [graph for one in proto.attribute for graph in (one.g, *one.graphs) if graph.node or graph.output]
-    nested = {name for graph in inner for node in graph.node for name in _used(node)}
-    return set(proto.input) | nested | {item.name for graph in inner for item in graph.output}

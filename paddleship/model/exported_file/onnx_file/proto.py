@@ -58,6 +58,23 @@ def version(model: Any, path: Path) -> int:
     return int(found)
 
 
+def inputs(graph: Any) -> list[Any]:
+    """The inputs that change an output, in the order of the file; those that an initializer gives are none."""
+    initial = {item.name for item in graph.initializer}
+    wanted = {item.name for item in graph.output}.union(*map(_used, needed(graph)))
+    return [item for item in graph.input if item.name not in initial and item.name in wanted]
+
+
+def needed(graph: Any) -> list[Any]:
+    """The operators on whose results the outputs depend."""
+    wanted, found = {item.name for item in graph.output}, []
+    for node in reversed(graph.node):
+        if not wanted.isdisjoint(node.output):
+            found.append(node)
+            wanted |= _used(node)
+    return found[::-1]
+
+
 def external(model: Any) -> Iterator[str]:
     """The names of the other files that hold tensors of the model."""
     import onnx
@@ -96,6 +113,13 @@ def _require_known(model: Any, path: Path) -> None:
 
 def _title(node: Any, path: Path) -> str:
     return f"{str(path)!r} holds the operator {node.op_type!r} ({node.name or next(iter(node.output), '')!r})"
+
+
+def _used(node: Any) -> set[str]:
+    """The values that an operator and the graphs in it may use."""
+    inner = [graph for one in node.attribute for graph in (one.g, *one.graphs) if graph.node or graph.output]
+    nested = {name for graph in inner for one in graph.node for name in _used(one)}
+    return set(node.input) | nested | {item.name for graph in inner for item in graph.output}
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

@@ -40,12 +40,12 @@ class Translation:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._model = proto.read(path)
-        self._inputs = list(self._named(self._model.graph))
+        self._inputs = list(self._named(proto.inputs(self._model.graph)))
 
     def inputs(self) -> list[dict[str, Any]]:
         """The inputs, in the order of the file; a dynamic size is -1. Their names are those that an argument may have.
 
-        A file that takes one row is written for any number of them.
+        A file that takes one row is written for any number of them. Inputs that change no output are left out.
         """
         return [{"name": item.name, "dtype": item.dtype, "shape": _any_rows(item.shape)} for item in self._inputs]
 
@@ -74,16 +74,16 @@ class Translation:
                 raise ModelError(f"{str(self._path)!r} has the output {item.name!r}, which no operator makes: export it again")
             paddle._C_ops.fetch(paddle.assign(graph.tensor(made[item.name], item.name)), item.name, index)
 
-    def _named(self, source: Any) -> Iterator[_Input]:
-        """The inputs. Raises ModelError."""
-        initial = {item.name for item in source.initializer}
-        items = [item for item in source.input if item.name not in initial]
+    def _named(self, items: Sequence[Any]) -> Iterator[_Input]:
+        """These inputs. Raises ModelError."""
         for name, item in zip(arguments([item.name for item in items]), items, strict=True):
             yield _Input(name, item.name, *self._type(item))
 
     def _type(self, item: Any) -> tuple[list[int], str]:
         tensor = item.type.tensor_type
         dtype = values.name_of_type(tensor.elem_type)
+        if (kind := _kind(item)) in ("float16", "bfloat16"):
+            raise ModelError(f"{str(self._path)!r} takes {item.name!r} as {kind}: {values.IN_FLOAT32}")
         if dtype not in _DTYPES:
             raise ModelError(f"{str(self._path)!r} takes {item.name!r} as {_kind(item)}, expected {', '.join(_DTYPES)}: export it with one")
         if not tensor.HasField("shape"):

@@ -12,12 +12,18 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 Size = Any  # an int, or a Paddle value without dimensions
 
+IN_FLOAT32 = "export the model in float32; optimize makes candidates in lower precision of that"
+_HALF = ("float16", "bfloat16")
 _EXACT = 2**53  # Paddle keeps the numbers of a constant as float64
 _SHORT = 64  # elements of an array that is a constant of the program, not a parameter
 
 
 class Unsupported(Exception):
     """What an operator does that no writer can write."""
+
+
+class HalfPrecision(Unsupported):
+    """What computes in 16 bits, by the name of the type: another yardstick than float32 would be needed."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +110,14 @@ def name_of_type(kind: int) -> str:
     name = str(onnx.TensorProto.DataType.Name(kind)).lower() if kind in onnx.TensorProto.DataType.values() else ""
     name = {"float": "float32", "double": "float64"}.get(name, name)
     return name if name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float32", "float64") else ""
+
+
+def without_name(kind: int) -> Unsupported:
+    """Why no program may have one of ONNX's element types."""
+    import onnx
+
+    name = str(onnx.TensorProto.DataType.Name(kind)).lower() if kind in onnx.TensorProto.DataType.values() else str(kind)
+    return HalfPrecision(name) if name in _HALF else Unsupported(f"to the element type {name}")
 
 
 def name_of(dtype: Any) -> str:

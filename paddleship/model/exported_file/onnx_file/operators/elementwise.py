@@ -131,7 +131,7 @@ def _same_rank(node: Node, *tensors: Any) -> list[Any]:
 
 def _cast_to(node: Node, dtype: str) -> Value:
     if not dtype:
-        raise Unsupported(f"to the element type {node.attribute('to')}")
+        raise values.without_name(node.attribute("to"))
     value = node.value(0)
     if isinstance(value, Sizes) and dtype in ("int64", "int32"):
         return Sizes(value.items, value.scalar, dtype)

@@ -215,7 +215,19 @@ BROKEN = {
     "text": (of(node("Identity", ["x"], ["y"]), inputs=[("x", ["b"], TensorProto.STRING)]), "takes 'x' as string, expected float32"),
     "half precision": (
         of(node("Cast", ["x"], ["h"], to=TensorProto.FLOAT16), node("Cast", ["h"], ["y"], to=TensorProto.FLOAT)),
-        "'Cast' .* to the element type 10, which is not supported",
+        r"computes in float16 \(operator 'Cast' \('h'\)\): export the model in float32",
+    ),
+    "half precision from outside": (
+        of(node("Relu", ["x"], ["y"]), inputs=[("x", ["b", 4], TensorProto.FLOAT16)]),
+        "takes 'x' as float16: export the model in float32",
+    ),
+    "rounded to integers": (
+        of(node("QuantizeLinear", ["x", "s"], ["q"]), node("DequantizeLinear", ["q", "s"], ["y"]), s=np.float32(0.1)),
+        r"is quantised \(operator 'QuantizeLinear' \('q'\)\): give the float32 model that it was quantised from",
+    ),
+    "rounded to integers by its values": (
+        of(node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]), node("DequantizeLinear", ["q", "s", "z"], ["y"])),
+        r"is quantised \(operator 'DynamicQuantizeLinear' \('q'\)\): give the float32 model",
     ),
 }  # fmt: skip
 
@@ -230,6 +242,30 @@ def test_a_file_that_cannot_be_used_is_one_line(name, tmp_path):
         layer_of(path)
     assert len(str(refused.value).splitlines()) == 1
     assert str(path) in str(refused.value)
+
+
+def test_weights_that_are_stored_in_eight_or_sixteen_bits_become_those_in_float32(tmp_path):
+    random = np.random.default_rng(0)
+    weights = {"int8": random.integers(-128, 128, (4, 3)).astype(np.int8), "half": random.normal(size=(3, 2)).astype(np.float16)}
+    weights |= {"scale": np.array([0.01, 0.02, 0.03], np.float32), "zero": np.array([0, 1, -2], np.int8)}
+    nodes = [
+        node("DequantizeLinear", ["int8", "scale", "zero"], ["w"], axis=1), node("MatMul", ["x", "w"], ["z"]),
+        node("Cast", ["half"], ["v"], to=TensorProto.FLOAT), node("MatMul", ["z", "v"], ["y"]),
+    ]  # fmt: skip
+    path = write(tmp_path / "model.onnx", nodes, [("x", ["b", 4])], [("y", ["b", 2])], weights=weights)
+    table = require_same(path, (1, 4), (5, 4))
+    assert {item["dtype"] for item in table["parameters"]} == {"float32"}
+
+
+def test_an_input_that_changes_no_output_is_left_out(tmp_path):
+    unused = [("mask", ["b", "l"], TensorProto.INT64), ("flag", [3], TensorProto.BOOL), ("dead", ["b", 4])]
+    nodes = [node("Relu", ["dead"], ["nowhere"]), node("Tanh", ["x"], ["y"])]
+    path = write(tmp_path / "model.onnx", nodes, [unused[0], ("x", ["b", 4]), *unused[1:]], [("y", ["b", 4])])
+    table = require_same(path, (1, 4), (3, 4))
+    assert [item["name"] for item in table["inputs"]] == ["x"]
+    declared = [Input(name=name, dtype="float32", shape=["batch", 4]) for name in ("x", "dead")]
+    with pytest.raises(ModelError, match=r"model.inputs are x, dead, and those of .* are x: write inputs: \[\{name: x, "):
+        formats.of(ExportedFile(exported=str(path))).read(declared, timeout_s=60)
 
 
 def test_inputs_that_are_declared_otherwise_are_one_line_with_those_to_write(tmp_path):

@@ -23,8 +23,8 @@ pytestmark = [
 _LEFT_OUT = re.compile(r"training|adagrad|momentum|adam|_expanded|castlike_.*(BFLOAT16|FLOAT8)|int4$|(max|min)_empty_set")
 """Operators of training, the functions of others, types that numpy cannot write into a file, and the maximum of no element."""
 _REFUSED = re.compile(
-    r"(holds the operator '(?P<operator>\w+)'|holds '\w+' as \w+, which is not supported|takes '\w+' as .*, expected|names opset \d+"
-    r"|is no valid ONNX model)"
+    r"((holds the operator|is quantised \(operator|computes in b?float16 \(operator) '(?P<operator>\w+)'"
+    r"|holds '\w+' as \w+, which is not supported|takes '\w+' as|names opset \d+|is no valid ONNX model)"
 )
 
 
