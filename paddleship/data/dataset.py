@@ -131,8 +131,8 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
 
     Text stays unchanged; other inputs get the model's dtype. Texts that are equal after normalisation are repeats, of which the first
     stays. A content with two labels is dropped if labels of this task contradict each other, as classes do. The split of a row depends
-    only on its content, so it does not change when data is added; but a held-out part that would be empty gets a row. Raises DataError
-    with the numbers of the first rows that cannot be used.
+    only on its content, so it does not change when data is added; but a part that would be empty gets a row. Raises DataError with the
+    numbers of the first rows that cannot be used.
     """
     validator = validator or RowValidator(data)
     counts = RowCounts(len(rows))
@@ -169,7 +169,7 @@ def clean(rows: Sequence[Mapping[str, Any]], data: Data, validator: RowValidator
             continue
         kept[_split(key, data)] += [(key, values, label) for values, label in variants]
     counts.kept = sum(len(part) for part in kept.values())
-    _fill_held_out(kept)
+    _fill_empty(kept)
     for split, part in kept.items():
         if not part:
             left = f"{counts.kept} rows left of {len(rows)}"
@@ -301,13 +301,15 @@ def _rows(part: Sequence[tuple[str, list[Any], Any]], data: Data) -> Rows:
     return Rows(columns, np.zeros(0) if data.label is None else task_kinds.get(data.task).stacked(labels), list(keys))
 
 
-def _fill_held_out(kept: Mapping[str, list[tuple[str, list[Any], Any]]]) -> None:
-    """Give a held-out part without rows the training rows whose content hash comes first, if others are left."""
-    for split in ("test", "validation"):
-        if not kept[split] and len({key for key, *_ in kept["train"]}) > 1:
-            first = min(key for key, *_ in kept["train"])
-            kept[split].extend(row for row in kept["train"] if row[0] == first)
-            kept["train"][:] = [row for row in kept["train"] if row[0] != first]
+def _fill_empty(kept: Mapping[str, list[tuple[str, list[Any], Any]]]) -> None:
+    """Give a part without rows those whose content hash comes first: training rows, or if these are too few, of the largest part."""
+    for split in ("train", "test", "validation"):
+        contents = {name: {key for key, *_ in rows} for name, rows in kept.items()}
+        giver = "train" if len(contents["train"]) > 1 else max(kept, key=lambda name: len(contents[name]))
+        if not kept[split] and len(contents[giver]) > 1:
+            first = min(contents[giver])
+            kept[split].extend(row for row in kept[giver] if row[0] == first)
+            kept[giver][:] = [row for row in kept[giver] if row[0] != first]
 
 
 def _advice(split: str) -> str:

@@ -135,6 +135,18 @@ def test_a_held_out_part_that_would_be_empty_gets_the_training_row_whose_hash_co
     assert splits["test"].keys < splits["validation"].keys < splits["train"].keys
 
 
+@pytest.mark.parametrize(
+    "shares", [{"validation": 0.1, "test": 0.8}, {"validation": 0.05, "test": 0.05}, {"validation": 0.9, "test": 0.05}]
+)
+def test_ten_rows_are_enough_for_three_parts_whatever_their_hashes_and_shares(shares):
+    for first in range(0, 400, 10):
+        rows = [{"text": f"picture {number}", "label": number % 2} for number in range(first, first + 10)]
+        splits, _ = dataset.clean(rows, settings(**shares))
+        keys = [{*part.keys} for part in splits.values()]
+        assert all(keys)
+        assert len(set().union(*keys)) == sum(map(len, keys)) == 10
+
+
 def test_rows_need_no_labels_if_none_are_named(tmp_path):
     rows = [{"text": row["text"]} for row in reviews(60)]
     splits, counts = dataset.clean(rows, settings(label=None))
