@@ -8,7 +8,9 @@ minor = $(if $(1),$(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[
 BIN := .venv/bin
 UNTIL ?= accept
 DEVICE ?= $(if $(wildcard .venv/gpu),gpu,cpu)
-OTHER_DEVICE = $(if $(filter gpu,$(DEVICE)),cpu,gpu)
+RUNTIME ?= $(if $(filter file,$(origin DEVICE)),$(if $(wildcard .venv/cuda),cuda))
+BUILD = $(if $(filter cuda,$(RUNTIME)),cuda,$(DEVICE))
+OTHER_BUILD = $(wildcard $(filter-out .venv/$(BUILD),.venv/cpu .venv/gpu .venv/cuda))
 BASE_IMAGE ?= python:$(call minor,$(BIN)/python)-slim
 ANOTHER_PYTHON = $(filter-out $(call minor,$(PYTHON)),$(call minor,$(BIN)/python))
 comma := ,
@@ -19,14 +21,16 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-20s %s\n", $$1, $$2}'
 
-setup: .venv/$(DEVICE) ## make .venv with everything, pinned: [PYTHON=python3.12] [DEVICE=cpu|gpu] [PADDLE_INDEX=address of Paddle's own wheels, for gpu]
-.venv/$(DEVICE): pyproject.toml constraints.txt $(if $(filter-out file,$(origin PYTHON)),$(if $(ANOTHER_PYTHON),another-python))
+setup: .venv/$(BUILD) ## make .venv with everything, pinned: [PYTHON=python3.12] [RUNTIME=cuda, ONNX Runtime for NVIDIA GPUs] [DEVICE=gpu PADDLE_INDEX=address of Paddle's own wheels, Paddle for GPUs]
+.venv/$(BUILD): pyproject.toml constraints.txt $(if $(filter-out file,$(origin PYTHON)),$(if $(ANOTHER_PYTHON),another-python))
 	@[ "$(DEVICE)" = cpu ] || [ "$(DEVICE)" = gpu ] || { echo "error: DEVICE must be cpu or gpu (got '$(DEVICE)')" >&2; exit 2; }
+	@[ -z "$(RUNTIME)" ] || [ "$(RUNTIME)" = cuda ] || { echo "error: RUNTIME must be cuda or empty (got '$(RUNTIME)')" >&2; exit 2; }
+	@[ "$(BUILD)" != cuda ] || [ "$(origin DEVICE)" = file ] || [ "$(DEVICE)" = cpu ] || { echo "error: RUNTIME=cuda comes with Paddle for CPUs: leave DEVICE=$(DEVICE) out" >&2; exit 2; }
 	@[ -n "$(call supported,$(PYTHON))" ] || { echo "error: $(PYTHON) $(if $(call minor,$(PYTHON)),is Python $(call minor,$(PYTHON))$(comma) which is not supported,does not run): install Python 3.11, 3.12 or 3.13 with its venv module, or run make setup PYTHON=..." >&2; exit 4; }
 	@echo "setting up .venv with Python $(call minor,$(PYTHON))"
-	@$(PYTHON) -m venv $(if $(wildcard .venv/$(OTHER_DEVICE))$(ANOTHER_PYTHON),--clear) .venv
+	@$(PYTHON) -m venv $(if $(OTHER_BUILD)$(ANOTHER_PYTHON),--clear) .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
-	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(if $(PADDLE_INDEX),--index $(PADDLE_INDEX)) -e '.[$(DEVICE),dev]'
+	@$(BIN)/python -m uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt $(if $(PADDLE_INDEX),--index $(PADDLE_INDEX)) -e '.[$(BUILD),dev]'
 	@touch $@
 another-python: # no file, so .venv is made again
 

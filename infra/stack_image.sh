@@ -3,7 +3,7 @@
 # The tag is the hash of what the image is made from, so that a change makes a new one.
 # The base image debian:12-slim comes from the engine or a registry. If no registry answers, as root on Debian or Ubuntu, a stand-in of the same name is
 # made with mmdebstrap, labelled as such. The build installs Debian packages, so it needs their servers.
-# DEVICE: cpu (default) or gpu; for gpu, PADDLE_INDEX is the address of Paddle's own wheels.
+# DEVICE: cpu (default), cuda (ONNX Runtime for GPUs) or gpu (Paddle for GPUs); for gpu, PADDLE_INDEX is the address of Paddle's own wheels.
 # Needs a .venv with Python 3.11, which is that of the image. Exit codes: 0 the image exists, 4 another Python, no engine, base image or packages.
 set -euo pipefail
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Build the training image: `infra/train_image.sh [TAG]`, default paddleship/train:latest.
 # BASE_IMAGE: the base image, with the minor version of .venv's Python (default python:3.N); torch.compile needs one with a C++ compiler.
-# DEVICE: cpu (default) or gpu; for gpu, PADDLE_INDEX is the address of Paddle's own wheels. EXTRAS: further extras of the project, default torch.
+# DEVICE: cpu (default), cuda (ONNX Runtime for GPUs) or gpu (Paddle for GPUs); for gpu, PADDLE_INDEX is the address of Paddle's own wheels. EXTRAS: further extras of the project, default torch.
 # GPU packages that PyTorch can be imported without are left out, because Paddle in the image is the CPU build.
 # Needs about 20 GB of disk while it runs, 6 of them in TMPDIR. Exit codes: 0 the image exists, 4 no engine or no base image.
 set -euo pipefail

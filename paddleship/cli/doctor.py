@@ -54,7 +54,7 @@ def doctor(
     from paddleship.config import preflight
     from paddleship.doctor import examining
 
-    preflight.require_one_paddle()
+    preflight.require_one_build()
     if model is not None and params is not None:
         raise ParamsError(f"MODULE:FACTORY and --params both name a model (got {model!r} and {params!r}): give one")
     declared, folder, seed = _from_arguments(model, inputs, kwargs, sizes, root) if model else _from_params(params, inputs, sizes, root)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
 from paddleship.errors import ParamsError
@@ -66,9 +65,7 @@ def _objection(name: str) -> str:
     """Why a candidate is not tried by default; empty if it is."""
     if lacking := missing(name):
         return f"{lacking} is not installed"
-    if kinds()[name].gpu and not _gpu_build():
-        return "the installed Paddle has no GPU support"
-    return kinds()[name].not_by_default
+    return kinds()[name].unavailable() or kinds()[name].not_by_default
 
 
 def _install(name: str, lacking: str) -> str:
@@ -77,11 +74,3 @@ def _install(name: str, lacking: str) -> str:
         return "it has wheels for Python 3.11 and 3.12 (`make setup PYTHON=python3.12`)"
     extra = kinds()[name].extra
     return f"install the extra {extra!r} (`pip install -e '.[{extra}]'`)" if extra else f"`pip install {lacking}`"
-
-
-def _gpu_build() -> bool:
-    try:
-        distribution("paddlepaddle-gpu")
-    except PackageNotFoundError:
-        return False
-    return True

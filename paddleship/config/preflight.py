@@ -7,21 +7,22 @@ from importlib.metadata import PackageNotFoundError, version
 
 from paddleship.config.sections.select import Select
 from paddleship.errors import ParamsError, Unavailable
-from paddleship.system import host
+from paddleship.system import environment, host
 
+_GPU_BUILDS = ("paddlepaddle-gpu", "onnxruntime-gpu")
 _COPIES = 2  # of the inputs in each process: one of ours and one of the runtime
 
 
-def require_one_paddle() -> None:
-    """Raise Unavailable if no Paddle is installed, or both of its builds, which overwrite each other's files."""
-    installed = [name for name in ("paddlepaddle", "paddlepaddle-gpu") if _installed(name)]
-    if not installed:
-        raise Unavailable("Paddle is not installed: run `make setup` (or `make setup DEVICE=gpu`), or install the extra cpu or gpu")
-    if len(installed) == 2:
-        raise Unavailable(
-            "paddlepaddle and paddlepaddle-gpu are both installed and overwrite each other's files: run `make clean setup DEVICE=cpu` (or "
-            "gpu), or install one of them into a new environment"
-        )
+def require_one_build() -> None:
+    """Raise Unavailable if no Paddle is installed, or two builds of one library, which overwrite each other's files."""
+    if not _installed("paddlepaddle") and not _installed("paddlepaddle-gpu"):
+        raise Unavailable("Paddle is not installed: run `make setup`, or install one of the extras cpu, cuda and gpu")
+    for build in filter(_installed, _GPU_BUILDS):
+        if _installed(other := build.removesuffix(environment.GPU_BUILD)):
+            raise Unavailable(
+                f"{other} and {build} are both installed and overwrite each other's files: run `make clean setup` (RUNTIME=cuda: ONNX "
+                "Runtime for GPUs, DEVICE=gpu: Paddle for GPUs), or install one of them into a new environment"
+            )
 
 
 def require_cores(thread_count: int) -> None:

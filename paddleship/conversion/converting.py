@@ -24,7 +24,7 @@ from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.runtimes.registration import Kind
 from paddleship.system import isolate
 
-Maker = Callable[[Path, Path, Sequence[Batch]], None]
+Maker = Callable[[Path, Path, Sequence[Batch]], Mapping[str, str] | None]
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,14 @@ class Converter:
         """Make the candidate `name` in `target`; if it cannot be made, dies or hangs, the outcome has the reason."""
         made = plan(name, self._base, threads=self._threads)
         try:
+            if why := registry.kinds()[name].unavailable():
+                raise CandidateError(why)
             if self._requirements is not None:
                 pins = requirements.of(registry.of(name), self._requirements)
                 distributions.require_proven(distributions.pinned(pins), libraries.versions())
             with new_folder(target) as beside:
-                made = planned = self._fill(made, beside).save(beside)
+                filled, notes = self._fill(made, beside)
+                made = planned = filled.save(beside)
                 self._try(made, beside)
                 asked = [{name: array[:1] for name, array in batch.items()} for batch in self._batches[: tuning.row_count(made)]]
                 tuned = tuning.tune(beside, asked, seconds=self._tune_seconds, timeout_s=self._timeout_s)
@@ -94,11 +97,11 @@ class Converter:
         size = sum((target / file).stat().st_size for file in made.files)
         settings = {key: value for key, value in made.options.items() if planned.options.get(key) != value}
         return ConversionResult(
-            name, made.runtime, made.precision, size, settings=settings | {"threads": made.threads}, trials=tuned.trials
+            name, made.runtime, made.precision, size, settings=settings | notes | {"threads": made.threads}, trials=tuned.trials
         )
 
-    def _fill(self, made: Candidate, folder: Path) -> Candidate:
-        """Write the candidate's files into `folder`. Returns the candidate with its completed description."""
+    def _fill(self, made: Candidate, folder: Path) -> tuple[Candidate, dict[str, str]]:
+        """Write the candidate's files into `folder`. Returns the candidate with its completed description, and the options of its maker."""
         task = f"the conversion to {made.name}"
         kind, runtime = registry.kinds()[made.name], registry.of(made.name)
         if (code := self._exported / CODE).is_dir():
@@ -107,10 +110,10 @@ class Converter:
             packer = bundle.Packer(self._eager("what ships is the eager model itself"))
             described = packer.describe(made)
             isolate.run(task, _run, packer, self._exported, folder, (), timeout_s=self._timeout_s)
-            return described
+            return described, {}
         source = self._exported if runtime.source == "program" else self._converted()
-        self._each(task, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
-        return made
+        notes = self._each(task, lambda sizes: self._maker(kind, sizes), source, folder, calibrated=kind.calibrated or bool(kind.change))
+        return replace(made, options={**made.options, **notes}), notes
 
     def _eager(self, why: str) -> SourceModel:
         if self._source_model is None:
@@ -140,13 +143,19 @@ class Converter:
 
     def _each(
         self, task: str, maker_of: Callable[[Mapping[str, int]], Maker], source: Path, target: Path, *, calibrated: bool = False
-    ) -> None:
+    ) -> dict[str, str]:
+        """Make every part of the program. Returns the options that the maker gives, in a program of several parts with the part's name."""
+        notes: dict[str, str] = {}
         for part, sizes in self._parts.items():
             (target / part).mkdir(exist_ok=True)
             maker = maker_of(sizes)
             batches = calibration.fitting(self._batches, self._base.inputs, sizes) if calibrated else ()
             environment = isolate.threads(self._threads)
-            isolate.run(task, _run, maker, source / part, target / part, batches, timeout_s=self._timeout_s, environment=environment)
+            folders = source / part, target / part
+            made = isolate.run(task, _run, maker, *folders, batches, timeout_s=self._timeout_s, environment=environment)
+            for key, text in (made or {}).items():
+                notes[key] = f"{notes[key]}; {part}: {text}" if key in notes else text if part == "." else f"{part}: {text}"
+        return notes
 
     def _try(self, made: Candidate, folder: Path) -> None:
         load: isolate.Factory = (runtimes.load, (folder,))
@@ -171,9 +180,9 @@ def plan(name: str, base: Candidate, *, threads: int) -> Candidate:
     return replace(base, name=name, runtime=kind.runtime, precision=kind.precision, threads=threads, options=options)
 
 
-def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> None:
+def _run(maker: Maker, source: Path, target: Path, batches: Sequence[Batch]) -> Mapping[str, str] | None:
     no_pip.forbid()
-    maker(source, target, batches)
+    return maker(source, target, batches)
 
 
 def _to_onnx(source: Path, target: Path, _batches: Sequence[Batch]) -> None:

@@ -37,7 +37,7 @@ from paddleship.system.isolate import Revived
 
 _PER_LAYER_S = 60.0
 _PLAIN = {"optimization_level": 0}
-_EPSILONS = {"bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7, PRUNED: 2.0**-2}
+_EPSILONS = {"tf32": 2.0**-10, "bfloat16": 2.0**-7, "float16": 2.0**-10, "int8": 2.0**-7, PRUNED: 2.0**-2}
 
 
 @dataclass(frozen=True)

@@ -45,13 +45,14 @@ class RuntimeRow:
 
 @dataclass(frozen=True)
 class Examination:
-    """The result for one model. `full_graph`: it became one static program."""
+    """The result for one model. `full_graph`: it became one static program. `unavailable` are runtimes that cannot run here, and why."""
 
     factory: str
     findings: list[Finding]
     runtimes: dict[str, RuntimeRow] = field(default_factory=dict)
     full_graph: bool = False
     seconds: float = 0.0
+    unavailable: dict[str, str] = field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
@@ -82,6 +83,7 @@ class Examination:
             "headline": self.headline,
             "full_graph": self.full_graph,
             "runtimes": {name: asdict(row) for name, row in self.runtimes.items()},
+            "unavailable": self.unavailable,
             "findings": [finding.to_dict() for finding in self.findings],
             "seconds": round(self.seconds, 1),
         }
@@ -104,6 +106,7 @@ class Examination:
         for name, row in self.runtimes.items():
             detail = f"noise ratio {row.noise_ratio:.2f}" if row.noise_ratio is not None and row.status == Status.PROVEN else ""
             lines.append(f"  {name:14} {row.status}" + "".join(f"; {part}" for part in (detail, row.reason) if part))
+        lines += [f"  not tried      {name}: {reason}" for name, reason in self.unavailable.items()]
         for finding in self.findings:
             lines += ["", *str(finding).splitlines()]
         return "\n".join(lines).replace(f"{Path.cwd()}/", "")  # relative paths, as a person types them

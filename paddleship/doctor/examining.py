@@ -74,7 +74,8 @@ def examine(
     """
     began = time.monotonic()
     settings = settings or _limits(seconds)
-    chosen = [name for name, kind in registry.kinds().items() if kind.examined] if candidates is None else candidates
+    reasons = {name: kind.unavailable() for name, kind in registry.kinds().items() if kind.examined} if candidates is None else {}
+    chosen = [name for name, reason in reasons.items() if not reason] if candidates is None else candidates
     examiner = Examiner(SourceModel(model, checkpoint or work / "checkpoint", seed), work, tuple(chosen), settings, seconds, say)
     with Deadline(seconds).binding():
         try:
@@ -88,7 +89,8 @@ def examine(
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
     findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
-    return Examination(model.title, findings, examiner.rows, examiner.full_graph, time.monotonic() - began)
+    unavailable = {name: reason for name, reason in reasons.items() if reason}
+    return Examination(model.title, findings, examiner.rows, examiner.full_graph, time.monotonic() - began, unavailable)
 
 
 def _limits(seconds: float) -> Verify:

@@ -12,8 +12,6 @@ from paddleship.errors import CandidateError
 from paddleship.image import requirements
 from paddleship.system import environment
 
-_GPU = "-gpu"  # suffix of another build of the same library, which counts as the same
-
 
 def of(site: Path) -> dict[str, str]:
     """The versions of the distributions in a site-packages folder."""
@@ -38,15 +36,15 @@ def require_proven(image: Mapping[str, str], proven: Mapping[str, str]) -> None:
     needs it.
     """
     known = _plain(_installed(image)) | _plain(proven)
-    for name, version in sorted(image.items(), key=lambda one: one[0].removesuffix(_GPU) not in _plain(proven)):
-        expected = known.get(name.removesuffix(_GPU))
+    for name, version in sorted(image.items(), key=lambda one: one[0].removesuffix(environment.GPU_BUILD) not in _plain(proven)):
+        expected = known.get(name.removesuffix(environment.GPU_BUILD))
         if expected is None and name not in pinned(requirements.pins(requirements.folder() / requirements.SERVER)):
             raise CandidateError(
                 f"the image would have {name} {version}, which is not installed here, so nothing was proven with it: remove it from "
                 "docker/requirements, or install it here and run `paddleship run`"
             )
         if expected not in (None, version):
-            where = "verify ran with" if name.removesuffix(_GPU) in _plain(proven) else "this environment has"
+            where = "verify ran with" if name.removesuffix(environment.GPU_BUILD) in _plain(proven) else "this environment has"
             raise CandidateError(
                 f"the image would have {name} {version}, but {where} {expected}, which is what is proven: "
                 f"pin {name}=={expected} in docker/requirements, or install {name}=={version} here and run `paddleship run`"
@@ -55,9 +53,9 @@ def require_proven(image: Mapping[str, str], proven: Mapping[str, str]) -> None:
 
 def _installed(names: Iterable[str]) -> dict[str, str]:
     """The versions of those that are installed here, also as another build of the same library."""
-    plain = [name.removesuffix(_GPU) for name in names]
-    return environment.installed([*plain, *(f"{name}{_GPU}" for name in plain)])
+    plain = [name.removesuffix(environment.GPU_BUILD) for name in names]
+    return environment.installed([*plain, *(f"{name}{environment.GPU_BUILD}" for name in plain)])
 
 
 def _plain(versions: Mapping[str, str]) -> dict[str, str]:
-    return {name.removesuffix(_GPU): version for name, version in versions.items()}
+    return {name.removesuffix(environment.GPU_BUILD): version for name, version in versions.items()}

@@ -17,7 +17,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.spec import Arrays
 
-PRECISIONS = frozenset({"int8", "bfloat16", "float16"})  # pruned weights are not judged on rows that are unlike the training data
+PRECISIONS = frozenset({"int8", "bfloat16", "float16", "tf32"})  # pruned weights are not judged on rows that are unlike the training data
 LEAST_WALKED = 0.5  # honest int8 and bfloat16 0.99
 MOST_TIMES = 8
 _VARIED = 0.1  # of an output's size, by which it must vary over a walk to be judged

@@ -81,7 +81,7 @@ def main(verb: Verb, *, imports_user_code: bool = True) -> None:
 def _run_here(verb: Verb, path: Path, *, imports_user_code: bool) -> Report:
     """Run one stage with a params file, alone in this folder. A disk that is full or not writable is Unavailable, not a defect."""
     try:
-        preflight.require_one_paddle()
+        preflight.require_one_build()
         values = loading.load(path)
         workspace_paths.require_inside(values, Path.cwd())
         source_imports.compile_anew()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.errors import CandidateError
-from paddleship.numerics.differences import Array
+from paddleship.numerics.differences import Array, wide
 from paddleship.weights.candidate_tensors import Tensor, Tensors, dequantised
 
 _CODES = "_quantized"
@@ -35,6 +35,21 @@ def read(folder: Path) -> Tensors:
         for name, array in arrays.items()
         if name in used
     }
+
+
+def read_float16(folder: Path) -> Tensors:
+    """The same of a program that was converted to float16: its constants may differ from float32 by their rounding."""
+    return {
+        name: Tensor(tensor.values, _float16_step(tensor.values)) if tensor.values.dtype == np.float16 else tensor
+        for name, tensor in read(folder).items()
+    }
+
+
+def _float16_step(values: Array) -> Array:
+    """The distance to the next float16 of a larger size; the converter makes numbers below the smallest one equal to that."""
+    _, exponents = np.frexp(np.abs(wide(values)))
+    steps: Array = np.ldexp(1.0, np.maximum(exponents - 11, -23))
+    return steps
 
 
 def _operators(graph: Any) -> Iterator[Any]:

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from paddleship.shipped.computing.runtimes import registry
 from tests.flows.helpers import PROGRAM, REPOSITORY
 
 MODEL = """
@@ -50,6 +51,8 @@ def test_a_model_that_does_not_convert_ends_with_2_and_names_the_line(folder):
     assert done.returncode == 2
     assert done.stdout.startswith("gate:Gate: not convertible (1 error)")
     assert " at gate.py:12\n" in done.stdout
+    if why := registry.kinds()["onnxruntime-cuda"].unavailable():
+        assert f"  not tried      onnxruntime-cuda: {why}\n" in done.stdout
 
 
 @pytest.mark.slow

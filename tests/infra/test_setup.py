@@ -1,6 +1,7 @@
-"""What `make setup` installs, and with which Python: one set with Paddle for CPUs, one with Paddle for GPUs, none with both."""
+"""What `make setup` installs, and with which Python: one build of Paddle and one of ONNX Runtime, each for CPUs or for GPUs."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -32,24 +33,30 @@ def gpu_wheels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("device", "wanted", "other"), [("cpu", "paddlepaddle==", "paddlepaddle-gpu=="), ("gpu", "paddlepaddle-gpu==", "paddlepaddle==")]
+    ("extra", "wanted"),
+    [
+        ("cpu", {"paddlepaddle", "onnxruntime"}),
+        ("cuda", {"paddlepaddle", "onnxruntime-gpu", "nvidia-cudnn-cu13", "nvidia-cublas"}),
+        ("gpu", {"paddlepaddle-gpu", "onnxruntime"}),
+    ],
 )
-def test_each_set_resolves_and_holds_one_paddle(gpu_wheels, device, wanted, other):
+def test_each_set_resolves_and_holds_one_build_of_each_library(gpu_wheels, extra, wanted):
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python", sys.executable, "--find-links", str(gpu_wheels)]
-    command += ["-c", "constraints.txt", "--extra", device, "--extra", "dev", "pyproject.toml"]
+    command += ["-c", "constraints.txt", "--extra", extra, "--extra", "dev", "--no-header", "--no-annotate", "pyproject.toml"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    resolved = done.stdout.splitlines()
-    assert any(line.startswith(wanted) for line in resolved)
-    assert not any(line.startswith(other) for line in resolved)
+    resolved = {line.partition("==")[0] for line in done.stdout.splitlines()}
+    builds = {"paddlepaddle", "paddlepaddle-gpu", "onnxruntime", "onnxruntime-gpu", "nvidia-cudnn-cu13", "nvidia-cublas"}
+    assert resolved & builds == wanted
 
 
 @pytest.mark.long  # asks the package index for every package; the pins themselves are compared in the next test
+@pytest.mark.parametrize("extra", ["cpu", "cuda"])
 @pytest.mark.parametrize("python", PYTHONS)
-def test_for_each_python_there_are_wheels_and_every_package_is_pinned(python):
+def test_for_each_python_there_are_wheels_and_every_package_is_pinned(python, extra):
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--python-version", python, "--no-header", "--no-annotate"]
     command += ["--only-binary", ":all:", "--no-binary", "antlr4-python3-runtime"]  # which is Python alone, and has no wheel
-    command += ["-c", "constraints.txt", "--extra", "cpu", "--extra", "dev", "--extra", "torch", "pyproject.toml"]
+    command += ["-c", "constraints.txt", "--extra", extra, "--extra", "dev", "--extra", "torch", "pyproject.toml"]
     done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= {str(pin) for pin in pins(python)}
@@ -61,7 +68,8 @@ def test_for_each_python_a_package_has_one_pin_and_all_that_the_project_needs_is
     assert len(pinned) == len(set(pinned))
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert python in SpecifierSet(project["requires-python"])
-    needed = [Requirement(line) for line in project["dependencies"]]
+    extras = project["optional-dependencies"]
+    needed = [Requirement(line) for line in (*project["dependencies"], *extras["cpu"], *extras["cuda"])]
     names = {canonicalize_name(need.name) for need in needed if need.marker is None or need.marker.evaluate({"python_version": python})}
     assert names <= set(pinned)
 
@@ -107,6 +115,42 @@ def test_another_device_is_refused_before_anything_is_installed(setup, tmp_path)
     assert done.returncode == 2
     assert "DEVICE must be cpu or gpu (got 'tpu')" in done.stderr
     assert not (tmp_path / ".venv").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("RUNTIME=tensorrt",), "RUNTIME must be cuda or empty (got 'tensorrt')"),
+        (("RUNTIME=cuda", "DEVICE=gpu"), "RUNTIME=cuda comes with Paddle for CPUs: leave DEVICE=gpu out"),
+    ],
+)
+def test_another_runtime_and_both_builds_for_gpus_at_once_are_refused(setup, tmp_path, arguments, words):
+    done = setup("setup", *arguments)
+    assert (done.returncode, (tmp_path / ".venv").exists()) == (2, False)
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("there", "arguments", "installed"),
+    [
+        (None, (), "python -m venv  .venv .[cpu,dev]"),
+        (None, ("RUNTIME=cuda",), "python -m venv  .venv .[cuda,dev]"),
+        ("cpu", ("RUNTIME=cuda",), "python -m venv --clear .venv .[cuda,dev]"),
+        ("cuda", ("DEVICE=cpu",), "python -m venv --clear .venv .[cpu,dev]"),
+        ("cuda", ("DEVICE=gpu",), "python -m venv --clear .venv .[gpu,dev]"),
+        ("gpu", ("RUNTIME=cuda",), "python -m venv --clear .venv .[cuda,dev]"),
+        ("cuda", (), ""),
+        ("gpu", (), ""),
+    ],
+)
+def test_an_environment_keeps_its_build_and_is_made_again_for_another_one(setup, python, tmp_path, there, arguments, installed):
+    own = python("python", "3.11")
+    if there:
+        (tmp_path / ".venv").mkdir()
+        (tmp_path / f".venv/{there}").touch()
+    lines = setup("--dry-run", "setup", f"PYTHON={own}", *arguments).stdout.splitlines()
+    made = [line.removeprefix("@").strip() for line in lines if "-m venv" in line or ".[" in line]
+    assert " ".join(re.sub(r".*(python -m venv|\.\[)", r"\1", line).replace("'", "") for line in made) == installed
 
 
 @pytest.mark.parametrize("version", ["3.10", "3.14"])

@@ -2,6 +2,7 @@ import pytest
 
 from paddleship.config import catalogue, optional_params
 from paddleship.errors import ParamsError
+from paddleship.shipped.computing.runtimes import nvidia, onnx_runtime_cuda, paddle_inference
 
 
 @pytest.fixture
@@ -16,16 +17,28 @@ def test_the_exported_program_and_the_eager_model_are_registered_and_the_program
 
 
 def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
-    absent = {"paddle-gpu": "GPU", "paddle-tensorrt-fp16": "GPU", "paddle-pruned": "name it to try it"}
+    absent = dict.fromkeys(("paddle-gpu", "paddle-tensorrt-fp16"), "this Paddle is built for CPUs") | {"paddle-pruned": "name it to try it"}
+    absent |= dict.fromkeys((name for name in catalogue.kinds() if name.startswith("onnxruntime-cuda")), "ONNX Runtime is built for CPUs")
     assert catalogue.chosen(None) == [name for name in catalogue.kinds() if name not in absent]
     reasons = catalogue.left_out(catalogue.chosen(None))
     assert list(reasons) == [name for name in catalogue.kinds() if name in absent]
     assert all(words in reasons[name] for name, words in absent.items())
 
 
-def test_with_its_build_the_candidates_of_a_gpu_take_part(monkeypatch):
-    monkeypatch.setattr(catalogue, "_gpu_build", lambda: True)
-    assert {"paddle-gpu", "paddle-tensorrt-fp16"} <= set(catalogue.chosen(None))
+@pytest.mark.parametrize(
+    ("runtime", "names"),
+    [
+        (paddle_inference, {"paddle-gpu", "paddle-tensorrt-fp16"}),
+        (onnx_runtime_cuda, {"onnxruntime-cuda", "onnxruntime-cuda-graph", "onnxruntime-cuda-tf32", "onnxruntime-cuda-float16"}),
+    ],
+)
+def test_candidates_of_a_gpu_need_its_build_and_a_gpu_and_have_a_reason_without(monkeypatch, runtime, names):
+    monkeypatch.setattr(runtime, "distribution", str)
+    monkeypatch.setattr(nvidia, "no_gpu", lambda: "there is no GPU")
+    assert not names & set(catalogue.chosen(None))
+    assert {catalogue.left_out(["paddle"])[name] for name in names} == {"there is no GPU"}
+    monkeypatch.setattr(nvidia, "no_gpu", lambda: "")
+    assert names <= set(catalogue.chosen(None))
 
 
 def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_base):

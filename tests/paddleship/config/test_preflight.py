@@ -35,16 +35,17 @@ def test_a_choice_that_cannot_be_made_is_refused(select, words):
     ("installed", "words"),
     [
         ((), "Paddle is not installed: run `make setup`"),
-        (("paddlepaddle", "paddlepaddle-gpu"), "paddlepaddle and paddlepaddle-gpu"),
+        (("paddlepaddle", "paddlepaddle-gpu"), "paddlepaddle and paddlepaddle-gpu are both installed"),
+        (("paddlepaddle", "onnxruntime", "onnxruntime-gpu"), "onnxruntime and onnxruntime-gpu are both installed"),
     ],
 )
-def test_no_paddle_and_two_of_them_are_refused(monkeypatch, installed, words):
+def test_no_paddle_and_two_builds_of_one_library_are_refused(monkeypatch, installed, words):
     monkeypatch.setattr(preflight, "_installed", lambda name: name in installed)
     with pytest.raises(Unavailable, match=words):
-        preflight.require_one_paddle()
+        preflight.require_one_build()
 
 
-@pytest.mark.parametrize("installed", ["paddlepaddle", "paddlepaddle-gpu"])
-def test_one_paddle_is_fine(monkeypatch, installed):
-    monkeypatch.setattr(preflight, "_installed", lambda name: name == installed)
-    preflight.require_one_paddle()
+@pytest.mark.parametrize("installed", [("paddlepaddle", "onnxruntime-gpu"), ("paddlepaddle-gpu", "onnxruntime"), ("paddlepaddle",)])
+def test_one_build_of_each_library_is_fine(monkeypatch, installed):
+    monkeypatch.setattr(preflight, "_installed", lambda name: name in installed)
+    preflight.require_one_build()

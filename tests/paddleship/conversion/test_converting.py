@@ -19,7 +19,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from tests.paddleship.conversion.helpers import ask, batch
 
 INT8 = [name for name, kind in kinds().items() if kind.precision == "int8" and kind.packages]
-PLAIN = [name for name, kind in kinds().items() if kind.precision == "float32" and kind.packages]
+PLAIN = [name for name, kind in kinds().items() if kind.precision == "float32" and kind.packages and not kind.unavailable()]
 
 
 @pytest.mark.parametrize(("name", "candidates"), [("Pair", [*PLAIN, *INT8]), ("Pictures", ["onnxruntime-int8", "openvino-int8"])])

@@ -72,6 +72,7 @@ def test_without_the_eager_model_what_is_made_of_it_is_a_row(workshop_of, tmp_pa
         ("paddle-int8", "Cell", "cannot quantise this model and export it: AbsmaxObserverLayer.forward()"),
         ("paddle-gpu", "Digits", "built for CPUs"),
         ("paddle-tensorrt-fp16", "Digits", "built for CPUs"),
+        ("onnxruntime-cuda", "Digits", "ONNX Runtime is built for CPUs: run `make clean setup RUNTIME=cuda`"),
     ],
 )
 def test_what_this_paddle_cannot_do_is_a_row_in_plain_words(source_model_of, workshop_of, tmp_path, name, source_model, words):

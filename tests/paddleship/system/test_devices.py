@@ -9,7 +9,7 @@ import pytest
 from paddleship.benchmark.sampling import Sampler
 from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config.sections.benchmark import Benchmark
-from paddleship.system import devices, host
+from paddleship.system import devices, environment, host
 from paddleship.system.isolate import Isolated
 from tests.paddleship.benchmark.test_benchmarking import BATCHES, Sleeper
 from tests.paddleship.benchmark.test_system_metrics import Obedient
@@ -52,6 +52,15 @@ def test_hosts_with_other_gpus_are_told_apart(install):
     assert "gpus" not in host.fingerprint()
     install(Library(lambda _: []))
     assert host.fingerprint()["gpus"] == "Model 0, Model 1"
+
+
+def test_with_a_build_for_gpus_the_environment_names_them_so_that_another_gpu_is_proven_anew(install, monkeypatch):
+    install(Library(lambda _: []))
+    assert "gpus" not in environment.versions(["numpy"])
+    monkeypatch.setattr(environment, "version", str)
+    assert environment.versions(["onnxruntime-gpu"])["gpus"] == "Model 0, Model 1"
+    install(None)
+    assert "gpus" not in environment.versions(["onnxruntime-gpu"])
 
 
 def test_processes_that_hold_nothing_or_that_the_driver_does_not_tell_of_have_no_figure(install):

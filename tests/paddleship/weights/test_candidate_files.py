@@ -11,7 +11,7 @@ from onnx import numpy_helper
 from safetensors.numpy import load_file, save_file
 
 from paddleship.config.sections.model import Model
-from paddleship.conversion import exporting, tensor_names
+from paddleship.conversion import exporting, half_precision, tensor_names
 from paddleship.conversion.converting import Converter
 from paddleship.errors import CandidateError
 from paddleship.model import building
@@ -154,6 +154,23 @@ def test_a_lower_precision_is_compared_in_its_own_way(made):
             == compared_weights.total
         )
         assert {weight_comparison.UNUSED} < set(compared_weights.left())
+
+
+@pytest.mark.parametrize(("precision", "problem"), [("float16", None), ("float32", "weights-differ")])
+def test_weights_in_float16_are_compared_up_to_their_rounding_and_refused_where_float32_is_promised(made, tmp_path, precision, problem):
+    (tmp_path / "half").mkdir()
+    ids = {"ids": np.arange(20).reshape(2, 10)}
+    half_precision.convert(made / "onnxruntime", tmp_path / "half", [ids])
+    name = "onnxruntime-cuda-float16" if precision == "float16" else "onnxruntime-cuda"
+    own = replace(Candidate.load(made / "onnxruntime"), name=name, runtime="onnxruntime-cuda", precision=precision)
+    own.save(tmp_path / "half")
+    compared = weigh(made, tmp_path / "half")
+    assert [finding.kind for finding in compared.findings] == ([problem] if problem else [])
+    if not problem:
+        assert compared.compared_share == pytest.approx(weigh(made, made / "onnxruntime").compared_share)
+        spoil(tmp_path / "half", name_of(made, "one.weight"), lambda array: np.nextafter(np.nextafter(array, np.float16(9)), np.float16(9)))
+        (finding,) = weigh(made, tmp_path / "half").findings
+        assert finding.layer == "one"
 
 
 @pytest.mark.parametrize("kind", ["paddle", "onnxruntime"])

@@ -27,6 +27,14 @@ class OnnxRuntime:
 
 
 def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
+    return OnnxRuntime(session(folder, candidate, "CPUExecutionProvider"), candidate)
+
+
+def session(folder: Path, candidate: Candidate, provider: str, provider_options: Mapping[str, str] | None = None) -> Any:
+    """A session of the candidate in `folder` on an execution provider. ONNX Runtime may replace the provider by the CPU without an error.
+
+    Raises CandidateError for a program that is too new.
+    """
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
@@ -41,17 +49,17 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     if "spinning" in candidate.options:
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if candidate.options["spinning"] else "0")
     try:
-        session = onnxruntime.InferenceSession(
+        return onnxruntime.InferenceSession(
             str(folder / "model.onnx"),
             options,
-            providers=["CPUExecutionProvider"],
+            providers=[(provider, dict(provider_options or {}))],
             disabled_optimizers=candidate.options.get("without_passes"),
+            enable_fallback=0,  # otherwise a run that fails is repeated on the CPU
         )
     except Exception as error:
         if too_new := _too_new(str(error)):
             raise CandidateError(f"{folder / 'model.onnx'} does not load: {too_new}: convert with an older opset") from None
         raise
-    return OnnxRuntime(session, candidate)
 
 
 def _too_new(message: str) -> str:

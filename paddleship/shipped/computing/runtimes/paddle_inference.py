@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,13 @@ import numpy as np
 
 from paddleship.errors import CandidateError
 from paddleship.shipped.computing.candidate import Candidate
-from paddleship.shipped.computing.runtimes import named_outputs
+from paddleship.shipped.computing.runtimes import named_outputs, nvidia
 from paddleship.shipped.computing.runtimes.registration import PRUNED, Kind, Registration
 from paddleship.shipped.computing.spec import Arrays
 
 _GPU_POOL_MB = 256
 _TENSORRT_BATCH = 32
+_FOR_CPUS = "this Paddle is built for CPUs: install paddlepaddle-gpu from Paddle's own package index (extra `gpu`)"
 
 
 class PaddleInference:
@@ -76,13 +78,22 @@ def _core() -> Any:
 def _use_gpu(core: Any, config: Any, candidate: Candidate) -> None:
     """Use the first GPU, with TensorRT in half precision if the candidate asks for it. Not tested on a GPU. Raises CandidateError."""
     if not core.is_compiled_with_cuda():
-        raise CandidateError("this Paddle is built for CPUs: install paddlepaddle-gpu from Paddle's own package index (extra `gpu`)")
+        raise CandidateError(_FOR_CPUS)
     if not core.get_cuda_device_count():
         raise CandidateError("Paddle finds no GPU on this machine")
     half = core.AnalysisConfig.Precision.Half
     config.enable_use_gpu(_GPU_POOL_MB, 0)
     if candidate.options.get("tensorrt"):
         config.enable_tensorrt_engine(1 << 30, _TENSORRT_BATCH, 3, half, False, False)
+
+
+def _without_gpu() -> str:
+    """Why Paddle cannot use a GPU here, with the next step; empty if it can."""
+    try:
+        distribution("paddlepaddle-gpu")
+    except PackageNotFoundError:
+        return _FOR_CPUS
+    return nvidia.no_gpu()
 
 
 NOT_SERVED = ("paddle/include", "paddle/libs/libopenvino_intel_cpu_plugin.so")
@@ -97,8 +108,8 @@ RUNTIME = Registration(
         "paddle-onednn-bf16": Kind("bfloat16", options={"onednn": True, "bfloat16": True}, per_shape=True),
         "paddle-int8": Kind("int8", options={"onednn": False}, change="paddleship.conversion.ptq:quantise"),
         "paddle-pruned": Kind(PRUNED, options={"onednn": False}, not_by_default=_ZEROS, change="paddleship.conversion.pruning:prune"),
-        "paddle-gpu": Kind(gpu=True, options={"onednn": False, "gpu": True}),
-        "paddle-tensorrt-fp16": Kind("float16", gpu=True, options={"onednn": False, "gpu": True, "tensorrt": True}),
+        "paddle-gpu": Kind(unavailable=_without_gpu, options={"onednn": False, "gpu": True}),
+        "paddle-tensorrt-fp16": Kind("float16", unavailable=_without_gpu, options={"onednn": False, "gpu": True, "tensorrt": True}),
     },
     requirements="paddle.txt",
     settings={"memory_optim": [False, True]},

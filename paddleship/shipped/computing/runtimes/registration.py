@@ -12,7 +12,7 @@ from paddleship.shipped.computing.candidate import Candidate
 
 Source = Literal["program", "eager", "onnx"]
 PRUNED = "float32-2:4"  # float32 with half of the weights zero: judged by decisions, like a lower precision
-PRECISIONS = ("float32", "bfloat16", "float16", "int8", PRUNED)
+PRECISIONS = ("float32", "tf32", "bfloat16", "float16", "int8", PRUNED)
 OTHER_WEIGHTS = frozenset({"int8", PRUNED})  # precisions whose weights differ from the checkpoint on purpose
 
 
@@ -21,12 +21,13 @@ class Kind:
     """The candidates of one name. References are `module:function`, imported when they are called and never in the image.
 
     `packages` are the modules that must be importable to make and run it; `extra` is the extra of paddleship that installs them.
-    `gpu`: it runs on a GPU, and is tried by default only with Paddle's GPU build. `not_by_default` is the reason why it is tried
-    only if it is named.
+    `unavailable()` returns why it cannot run on this machine, such as one without a GPU, with the next step; empty if it can.
+    `not_by_default` is the reason why it is tried only if it is named.
 
-    `maker(source, target, batches)` writes the files of the candidate into the folder `target`, in a process of its own; without a
-    maker, the program's files are copied from `source`. A `calibrated` maker gets batches of real rows. `change(layer, form, batches)`
-    changes the eager model instead, which is then exported again.
+    `maker(source, target, batches)` writes the files of the candidate into the folder `target`, in a process of its own, and may return
+    options to add to the candidate's, which the report shows; without a maker, the program's files are copied from `source`. A
+    `calibrated` maker gets batches of real rows. `change(layer, form, batches)` changes the eager model instead, which is then exported
+    again.
 
     `weights` overrides the runtime's reader of weights. `corrects_biases`: the maker changes biases on purpose. `per_shape`: the
     runtime prepares code for each new shape, so fewer shapes may be faster. `exact`: it computes with eager's own kernels.
@@ -37,7 +38,7 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     extra: str = ""
-    gpu: bool = False
+    unavailable: Callable[[], str] = lambda: ""
     not_by_default: str = ""
     maker: str = ""
     calibrated: bool = False
