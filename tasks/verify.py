@@ -109,7 +109,7 @@ def verify(params: Params) -> Report:
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)
     report = verified.report(params)
-    report.facts |= {"influences": hidden.facts, "rescored": [asdict(one) for one in rescored]}
+    report.facts |= {"eager_arithmetic": str(proved.arithmetic), "influences": hidden.facts, "rescored": [asdict(one) for one in rescored]}
     report.facts["examples"] = _examples(proved, rows, params.data.class_names)
     return report
 

@@ -10,7 +10,9 @@ from paddleship.controlflow.tracing import BranchKey, TracedEager
 from paddleship.errors import ModelError
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.numerics.differences import Array
+from paddleship.proof import yardstick
 from paddleship.proof.evidence import EPSILON
+from paddleship.proof.yardstick import EagerArithmetic
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.spec import Arrays
 
@@ -63,6 +65,10 @@ class ReferenceWorker:
             return self._eager.run(moved) if self._eager else "nothing is loaded"
         except ModelError as refusal:
             return str(refusal)
+
+    def arithmetic(self) -> EagerArithmetic:
+        """Where this process computes, and whether float32 is rounded there."""
+        return yardstick.measure()
 
     def taken_branches(self) -> dict[BranchKey, set[int]]:
         """The outcomes of each `if` and loop of the user's code in eager float32 since the last call."""

@@ -28,6 +28,7 @@ from paddleship.proof.evidence import Evidence
 from paddleship.proof.parity import Judgement
 from paddleship.proof.reference import TO_STATIC, EagerAnswers, EarlierAnswers, Say
 from paddleship.proof.weights import hold_to_checkpoint
+from paddleship.proof.yardstick import EagerArithmetic
 from paddleship.reports.finding import Finding
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.spec import Arrays
@@ -43,8 +44,9 @@ class Proof:
 
     `answers` are the answers of each model under test, None if it died. `taken_branches` are those that the inputs took in eager mode.
     `compared_weights` are the comparisons of files with the checkpoint, also of the exported program. `controls` are the wrong answers
-    that the judge was given, `unexercised` the outputs that were empty or constant. A model under test for which there was no time has no
-    answers and no judgement. If `findings` contain an error, it is about eager or the judge, and nothing is proven.
+    that the judge was given, `unexercised` the outputs that were empty or constant, `arithmetic` is where eager computed. A model under
+    test for which there was no time has no answers and no judgement. If `findings` contain an error, it is about eager or the judge, and
+    nothing is proven.
     """
 
     evidence: Evidence
@@ -56,6 +58,7 @@ class Proof:
     controls: list[Control] = field(default_factory=list, repr=False)
     compared_weights: dict[str, WeightComparison] = field(default_factory=dict, repr=False)
     unexercised: dict[str, str] = field(default_factory=dict)
+    arithmetic: EagerArithmetic | None = None
 
     @property
     def sound(self) -> bool:
@@ -140,7 +143,18 @@ def _prove(
             )
         judgements[name] = hold_to_checkpoint(judgements[name], compared_weights.get(name))
         _say_outcome(name, judgements[name], say, precision=model_under_test.precision, sound=sound)
-    return Proof(evidence, judgements, answers, eager.refused, findings, eager.taken_branches, wrong, dict(compared_weights), unexercised)
+    return Proof(
+        evidence,
+        judgements,
+        answers,
+        eager.refused,
+        findings,
+        eager.taken_branches,
+        wrong,
+        dict(compared_weights),
+        unexercised,
+        eager.arithmetic,
+    )
 
 
 def _unproven_rule(judgement: Judgement, findings: Sequence[Finding]) -> Judgement:

@@ -11,7 +11,7 @@ from paddleship.controlflow.tracing import BranchKey
 from paddleship.errors import BadInput, CandidateError, ModelError
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
-from paddleship.proof import answering, exercise, invariance
+from paddleship.proof import answering, exercise, invariance, yardstick
 from paddleship.proof import evidence as evidences
 from paddleship.proof.cases import searching
 from paddleship.proof.cases.inputs import Case
@@ -19,6 +19,7 @@ from paddleship.proof.cases.searching import FoundCase, Search
 from paddleship.proof.crashes import CrashError, Crashes, ask_each
 from paddleship.proof.eager_variants import EagerForm, ReferenceWorker
 from paddleship.proof.evidence import BY_OPERATOR, EPSILON, MEASURED_NOISE, NOISE_FLOOR, Evidence
+from paddleship.proof.yardstick import EagerArithmetic
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Arrays
 from paddleship.system.isolate import Isolated, threads
@@ -32,7 +33,7 @@ _NUDGES = 2
 @dataclass(frozen=True)
 class EagerAnswers:
     """The answers of the eager model: evidence, answers of `to_static` (or its error), rejected cases with their errors, findings about
-    eager, the outcomes of branches, and inputs that changed nothing.
+    eager, the outcomes of branches, inputs that changed nothing, and where eager computed.
     """
 
     evidence: Evidence
@@ -41,6 +42,7 @@ class EagerAnswers:
     findings: list[Finding]
     taken_branches: dict[BranchKey, set[int]]
     idle: dict[str, str]
+    arithmetic: EagerArithmetic
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,11 @@ def ask(
     crashes = Crashes(cases, say)
 
     def child() -> Isolated:
-        return Isolated("eager", ReferenceWorker, source_model, timeout_s=settings.timeout_s, environment=threads(1))
+        environment = threads(1) | yardstick.NO_TF32
+        return Isolated("eager", ReferenceWorker, source_model, timeout_s=settings.timeout_s, environment=environment)
 
     with child() as eager:
+        arithmetic = eager.call("arithmetic")
         single = _float32(eager, child, cases, crashes, probe_inputs=probe_inputs, earlier=earlier, search=search, say=say)
         cases = [*cases, *(one.case for one in single.found_cases)]
         crashes.follow(cases)
@@ -104,8 +108,10 @@ def ask(
         findings = [
             *_eager_findings(evidence, again, settings),
             *(searching.findings(single.found_cases) if search and search.real else []),
+            *yardstick.findings(evidence, arithmetic),
         ]
-        return EagerAnswers(evidence, _static(eager, child, left), crashes.reasons | refused, findings, single.taken_branches, single.idle)
+        static = _static(eager, child, left)
+        return EagerAnswers(evidence, static, crashes.reasons | refused, findings, single.taken_branches, single.idle, arithmetic)
 
 
 def _usable_answers(cases: Sequence[Case], answers: Mapping[int, Arrays | str], crashes: Crashes) -> dict[int, Arrays]:

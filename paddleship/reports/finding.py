@@ -53,6 +53,7 @@ KINDS: dict[str, str] = {
     "hidden-influence": "the eager model's answers change with the clock, an environment variable or earlier calls",
     "no-float64": "the eager model does not run in float64 as a whole; the report names what is used instead",
     "failed-control": "clearly wrong answers pass the checks of this run, so its results prove nothing",
+    "inaccurate-reference": "eager's own error is far above float32's rounding, as with TF32, so that nothing can be proven in its unit",
     "loosened-limits": "params allow a candidate to be further from eager, or compare fewer answers, than by default",
     "not-exercised": "an output was empty or constant for every input tried, or an input had no influence: nothing is proven about it",
     "two-values": "a float output has only two values, so nothing but the choice between them was compared",

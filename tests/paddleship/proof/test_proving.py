@@ -523,9 +523,9 @@ def test_wrong_answers_of_a_model_that_depends_on_its_batch_and_takes_float32_on
 def test_a_model_by_whose_noise_wrong_answers_pass_cannot_be_proven(source_model_of):
     proved = prove(source_model_of("Chaotic"), honest=Honest)
     assert not proved.sound
-    (finding,) = [finding for finding in proved.findings if finding.severity == "error"]
-    assert finding.kind == "failed-control"
-    assert "'output'" in finding.message
+    findings = {finding.kind: finding for finding in proved.findings if finding.severity == "error"}
+    assert {"failed-control"} <= set(findings) <= {"failed-control", "inaccurate-reference"}
+    assert "'output'" in findings["failed-control"].message
 
 
 def test_an_output_that_was_always_empty_is_not_proven_however_well_it_agrees(source_model_of):
