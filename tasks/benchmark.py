@@ -121,6 +121,7 @@ def _measure(
             "reason": choice.reason,
             "took_no_part": choice.refused,
             "threads": params.optimize.threads,
+            "gpu_pays_from_batch_size": participants.gpu_pays_from(comparison),
             "loop": "closed",
             "batch_size": comparison.size,
             **result_table.facts(comparison),
@@ -146,6 +147,7 @@ def _race(params: Params, participants: Participants, batches: Mapping[int, Sequ
         thread_count=params.optimize.threads,
         questions=[case.inputs for case in evidence.cases],
         judge=judge,
+        on_gpu=any(participants.on_gpu(name) for name in participants),
     )
 
 

@@ -42,13 +42,14 @@ def compare(
     baseline: str | None = None,
     questions: Sequence[Batch] = (),
     judge: Judge | None = None,
+    on_gpu: bool = False,
 ) -> Comparison:
     """Measure all participants against `baseline` (default: the first one), within about `max_seconds`.
 
     A participant that dies, hangs, leaks, or whose answers to `questions` `judge` rejects (the baseline is not judged) keeps its reason and
-    loses its samples; the others continue.
+    loses its samples; the others continue. `on_gpu`: some participant runs on a GPU, which no other process may use meanwhile.
     """
-    began, monitor = time.monotonic(), system_metrics.LoadMonitor()
+    began, monitor = time.monotonic(), system_metrics.LoadMonitor(on_gpu=on_gpu)
     size = next(iter(batches))
     base, available = baseline or next(iter(participants)), host.core_numbers()
     cores = system_metrics.cores_for(thread_count)

@@ -16,9 +16,9 @@ _BUSY, _STOLEN = 0.1, 0.02  # shares of the machine's processor time above which
 _AGAIN = "stop them and run `paddleship run --again benchmark`"
 
 
-def is_disturbed(busy_share: float, stolen_share: float, limit: float) -> bool:
-    """Whether other processes and the hypervisor together took more than `limit` of the processor time."""
-    return busy_share + stolen_share > limit
+def is_disturbed(busy_share: float, stolen_share: float, limit: float, *, gpu_processes: int = 0) -> bool:
+    """Whether others, with the hypervisor, took more than `limit` of the processor time, or another process was on the GPU."""
+    return busy_share + stolen_share > limit or gpu_processes > 0
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ class Comparison:
         return estimates.difference(speedup, self.aa_ratio, effect=self.effect) if speedup and name != self.baseline else None
 
     def disturbed(self, limit: float) -> bool:
-        """Whether other load took more than `limit` of the processor time, so that the figures are not valid."""
-        return is_disturbed(self.others.busy_share, self.others.stolen_share, limit)
+        """Whether other load took more than `limit` of the processor time, or was on the GPU, so that the figures are not valid."""
+        others = self.others
+        return is_disturbed(others.busy_share, others.stolen_share, limit, gpu_processes=others.gpu_processes)
 
     def findings(self, limit: float) -> list[Finding]:
         """What makes the figures invalid or less reliable, and what was not measured."""
@@ -80,6 +81,9 @@ class Comparison:
 
     def _other_load(self, limit: float) -> list[Finding]:
         busy, stolen = self.others.busy_share, self.others.stolen_share
+        if count := self.others.gpu_processes:
+            message = f"{count} other process{'es' * (count != 1)} computed on the GPU before or after the measurement"
+            return [Finding("disturbed", "warning", message, f"{_AGAIN}; the choice stands, but do not rely on the figures")]
         if self.disturbed(limit):
             message = (
                 f"other processes used {busy:.0%} of this machine's processor time and the hypervisor {stolen:.0%} (steal), together more "

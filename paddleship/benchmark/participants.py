@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paddleship.benchmark import result_table, system_metrics
+from paddleship.benchmark import gpu_break_even, result_table, system_metrics
 from paddleship.benchmark.comparison import Comparison
 from paddleship.config import catalogue
 from paddleship.config.params import Params
@@ -94,14 +94,26 @@ class Participants:
     def _row(self, comparison: Comparison, name: str) -> dict[str, Any]:
         row = result_table.row(comparison, name, self.params.benchmark, file_bytes=system_metrics.size_bytes(self.folder(name)))
         rate = row["throughput_per_s"]
-        row |= {"cost_per_million": self._price() / rate if rate else None, "image_bytes": self.image_bytes(name)}
+        price = self._price(gpu=self.on_gpu(name) or bool(row["peak_device_memory_bytes"]))
+        row |= {"cost_per_million": price / rate if rate else None, "image_bytes": self.image_bytes(name)}
         if name in BASELINES:
             return row | {"runtime": name, "precision": "float32", "metric": self._metric_of_eager()}
         return row | {**self.proven[name]}
 
-    def _price(self) -> float:
-        """The price of a million seconds on the cores that a candidate may use."""
-        return self.params.select.price_per_core_hour * self.params.optimize.threads / 3600 * 1e6
+    def on_gpu(self, name: str) -> bool:
+        """Whether a candidate is registered to compute on a GPU; a baseline is where Paddle puts it."""
+        return name not in BASELINES and catalogue.kinds()[name].gpu
+
+    def gpu_pays_from(self, comparison: Comparison) -> int | None:
+        """The batch size from which on a proven candidate on a GPU costs less per row than the others; None if there is none."""
+        rates = {name: result_table.typical_rates(comparison.measurements[name]) for name in self.proven}
+        on_gpu = [name for name in self.proven if self.on_gpu(name)]
+        return gpu_break_even.batch_size(rates, {name: self._price(gpu=name in on_gpu) for name in rates}, on_gpu)
+
+    def _price(self, *, gpu: bool) -> float:
+        """The price of a million seconds on the cores that a candidate may use, and on a GPU."""
+        select = self.params.select
+        return (select.price_per_core_hour * self.params.optimize.threads + gpu * select.price_per_gpu_hour) / 3600 * 1e6
 
     def _metric_of_eager(self) -> float | None:
         """The score of eager, from a candidate's score and its drop."""

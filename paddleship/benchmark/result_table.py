@@ -21,7 +21,7 @@ def row(comparison: Comparison, name: str, settings: Benchmark, *, file_bytes: i
     """All measurements of one participant; None for what was not measured."""
     measurement, size = comparison.measurements[name], comparison.size
     speedup, growth = comparison.speedup(name), measurement.growth()
-    rates = _typical_rates(measurement)
+    rates = typical_rates(measurement)
     knee = estimates.knee(rates, gain=settings.knee_gain)
     status, reason = _status(measurement, size)
     return {
@@ -61,7 +61,7 @@ def curves(comparison: Comparison, batches: Mapping[int, Sequence[Batch]]) -> di
         name: {
             "batch_size": [
                 {"batch_size": size, "p50_ms": measurement.percentiles(size)["p50_ms"], "throughput_per_s": rate}
-                for size, rate in _typical_rates(measurement).items()
+                for size, rate in typical_rates(measurement).items()
             ],
             "length": [
                 {"length": length, "p50_ms": p50, "samples": count}
@@ -86,6 +86,7 @@ def facts(comparison: Comparison) -> dict[str, Any]:
         "other_load_share": round(comparison.others.busy_share, 4),
         "stolen_share": round(comparison.others.stolen_share, 4),
         "load_average": round(comparison.others.load_average, 2),
+        "other_gpu_processes": comparison.others.gpu_processes,
         "memory": "resident size (RSS), summed over the process and its descendants, peak",
         "versions": environment.installed(registry.distributions()),
     }
@@ -99,7 +100,7 @@ def _status(measurement: Measurement, size: int) -> tuple[Status, str]:
     return Status.FAILED, f"a median needs {enough} samples (have {samples}): raise benchmark.max_seconds"
 
 
-def _typical_rates(measurement: Measurement) -> dict[int, float]:
+def typical_rates(measurement: Measurement) -> dict[int, float]:
     """Rows per second at the median latency, by batch size; a single disturbed block does not change it."""
     return {size: 1000 * size / p50 for size in sorted(measurement.counted) if (p50 := measurement.percentiles(size)["p50_ms"])}
 

@@ -71,6 +71,7 @@ def write(comparison: Comparison, folder: Path) -> None:
         "effect": comparison.effect,
         "busy_share": comparison.others.busy_share,
         "stolen_share": comparison.others.stolen_share,
+        "gpu_processes": comparison.others.gpu_processes,
         "statuses": {measurement.name: measurement.status for measurement in [*comparison.measurements.values(), comparison.again]},
         "host": host.fingerprint(),
         "versions": environment.installed(registry.distributions()),
@@ -146,7 +147,8 @@ def require_measured(folder: Path, choice: Mapping[str, Any], *, max_busy_share:
     for key, value in (("speedup", again.value), ("speedup_low", again.low), ("speedup_high", again.high)):
         if not math.isclose(choice[key], value, rel_tol=1e-9):
             raise BadInput(f"choice.json has the {key} {choice[key]}, but its samples give {value}: run `paddleship run --again benchmark`")
-    valid = not is_disturbed(meta.get("busy_share", math.inf), meta.get("stolen_share", math.inf), max_busy_share)
+    shares = meta.get("busy_share", math.inf), meta.get("stolen_share", math.inf)
+    valid = not is_disturbed(*shares, max_busy_share, gpu_processes=meta.get("gpu_processes", 0))
     if choice["benchmark_valid"] is not valid:
         raise BadInput(
             f"choice.json has benchmark_valid {choice['benchmark_valid']}, but the other load in {META} gives {valid}: "

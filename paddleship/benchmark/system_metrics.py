@@ -102,11 +102,15 @@ def size_bytes(path: Path) -> int:
 
 @dataclass(frozen=True)
 class OtherLoad:
-    """Shares of the machine's processor time that other processes took, and that the host of a virtual machine took (steal)."""
+    """Shares of the machine's processor time that other processes took, and that the host of a virtual machine took (steal).
+
+    `gpu_processes` is the number of other processes that computed on a GPU before or after the measurement.
+    """
 
     busy_share: float
     stolen_share: float
     load_average: float
+    gpu_processes: int = 0
 
 
 def own_seconds() -> float:
@@ -116,9 +120,15 @@ def own_seconds() -> float:
 
 
 class LoadMonitor:
-    """Measure how much of the machine's processor time was not ours, from its creation to `seen`; our children must have ended by then."""
+    """Measure how much of the machine's processor time was not ours, from its creation to `seen`; our children must have ended by then.
 
-    def __init__(self) -> None:
+    With `on_gpu`, also who else computes on a GPU at both moments, when we have no process there. In a container the driver's process ids
+    are not ours, so nobody can be told apart in between.
+    """
+
+    def __init__(self, *, on_gpu: bool = False) -> None:
+        self._on_gpu = on_gpu
+        self._on_gpus_before = devices.process_ids() if on_gpu else frozenset[int]()
         self._start = _clocks()
 
     def seen(self) -> OtherLoad:
@@ -127,7 +137,8 @@ class LoadMonitor:
         wall, busy, stolen, ours = (now - before for now, before in zip(_clocks(), self._start, strict=True))
         whole = max(wall * (psutil.cpu_count() or 1), 1e-9)
         average = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-        return OtherLoad(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average)
+        on_gpus = self._on_gpus_before | (devices.process_ids() if self._on_gpu else frozenset())
+        return OtherLoad(max(0.0, busy - ours) / whole, max(0.0, stolen) / whole, average, len(on_gpus))
 
 
 def _clocks() -> tuple[float, float, float, float]:

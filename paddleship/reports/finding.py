@@ -62,7 +62,7 @@ KINDS: dict[str, str] = {
     "out-of-time": "the examination ran out of time before this was known",
     "assumed-range": "the values of a whole-number input were not declared, and a small range was tried",
     # the machine
-    "disturbed": "other processes, or the host of a virtual machine, took so much of the machine that its measurements are not valid",
+    "disturbed": "others used the GPU, or they or the host of a virtual machine so much processor time, that measurements are not valid",
     "imprecise": "figures of a benchmark are less reliable than on a quiet machine with enough time",
     "not-measured": "there was no time or no core for a batch size or a number of processes",
     "undrawn-names": "no installed font has the letters of a class name, so that a picture shows the number of the class",

@@ -15,14 +15,14 @@ _PACKAGES = ("paddlepaddle", "paddlepaddle-gpu", "numpy")
 
 
 def fingerprint() -> dict[str, str]:
-    """Processor, cores, memory, GPUs, system and the versions of Python, Paddle and numpy, as a flat dict."""
+    """Processor, cores, memory, GPUs with their settings, system and the versions of Python, Paddle and numpy, as a flat dict."""
     return {
         "processor": _processor(),
         "cores": str(len(core_numbers())),
         "memory_gib": str(round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)),
         "system": platform.platform(),
         "python": platform.python_version(),
-        **({"gpus": ", ".join(gpus)} if (gpus := devices.names()) else {}),
+        **devices.facts(),
         **installed(_PACKAGES),
     }
 

@@ -1,5 +1,6 @@
 import os
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -83,6 +84,13 @@ def comparison_under(busy, stolen):
 
 def messages(comparison):
     return [found.message for found in comparison.findings(0.6)]
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, None), (1, "1 other process computed on the GPU"), (2, "2 other processes computed")])
+def test_a_measurement_on_a_gpu_that_others_use_is_not_valid(count, words):
+    comparison = replace(comparison_under(0, 0), others=OtherLoad(0, 0, 0, gpu_processes=count))
+    assert comparison.disturbed(0.6) is (count > 0)
+    assert [message for message in messages(comparison) if words and message.startswith(words)] == messages(comparison)
 
 
 def test_the_slower_one_is_found_slower_by_its_factor():

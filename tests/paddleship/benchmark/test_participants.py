@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from paddleship.benchmark import gpu_break_even
 from paddleship.benchmark.participants import Participants
 from paddleship.config import loading
 from paddleship.model import eager
@@ -50,6 +51,26 @@ def participants(tmp_path):
 )
 def test_what_was_asked_for_and_is_no_choice_says_which_stage_knows_why(participants, name, words):
     assert words in participants("paddle", "onnxruntime", "paddle-eager").absent(name, ROWS)
+
+
+def test_a_candidate_on_a_gpu_costs_its_cores_and_the_gpu(participants):
+    made = participants("paddle", "onnxruntime")
+    assert made._price(gpu=True) - made._price(gpu=False) == pytest.approx(2.0 / 3600 * 1e6)
+    assert [name for name in ("eager", "paddle", "onnxruntime-cuda-graph") if made.on_gpu(name)] == ["onnxruntime-cuda-graph"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cpu", "size"),
+    [
+        ({1: 100, 8: 900}, {1: 50, 8: 60}, 8),
+        ({1: 900, 8: 900}, {1: 9, 8: 60}, 1),
+        ({1: 90, 8: 90}, {1: 50, 8: 60}, None),
+        ({}, {1: 5}, None),
+    ],
+)
+def test_the_gpu_pays_from_the_batch_size_from_which_on_its_rows_are_cheaper(gpu, cpu, size):
+    rates = {"cpu": cpu, "slow": {1: 1, 8: 1}, "gpu": gpu}
+    assert gpu_break_even.batch_size(rates, {"cpu": 1, "slow": 1, "gpu": 10}, ["gpu"]) == size
 
 
 def test_what_was_not_asked_for_is_not_missed(participants):

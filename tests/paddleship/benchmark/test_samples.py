@@ -6,7 +6,7 @@ from pyarrow import parquet
 
 from paddleship.benchmark import samples
 from paddleship.benchmark.comparison import Comparison
-from paddleship.benchmark.sampling import Block, Measurement
+from paddleship.benchmark.sampling import Block, Measurement, speedup
 from paddleship.benchmark.system_metrics import OtherLoad
 from paddleship.cli.benchmarks import compare
 from paddleship.errors import BadInput
@@ -55,6 +55,19 @@ def benchmarks(tmp_path):
         return folder
 
     return write
+
+
+@pytest.mark.parametrize(("count", "valid"), [(0, True), (1, False)])
+def test_a_choice_that_calls_itself_valid_although_others_used_the_gpu_is_refused(tmp_path, count, valid):
+    made = comparison(2)
+    samples.write(replace(made, others=OtherLoad(0, 0, 0, gpu_processes=count)), tmp_path)
+    again = speedup(made.measurements["eager"], made.measurements["fast"], 1)
+    choice = {"candidate": "fast", "speedup": again.value, "speedup_low": again.low, "speedup_high": again.high, "benchmark_valid": True}
+    if valid:
+        samples.require_measured(tmp_path, choice, max_busy_share=0.6)
+    else:
+        with pytest.raises(BadInput, match=r"choice\.json has benchmark_valid True, but the other load in .* gives False"):
+            samples.require_measured(tmp_path, choice, max_busy_share=0.6)
 
 
 @pytest.mark.parametrize(("before", "after", "difference"), [(2, 3, "better"), (3, 2, "worse"), (2, 2.04, "cannot tell")])

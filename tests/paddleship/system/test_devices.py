@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from paddleship.benchmark.sampling import Sampler
+from paddleship.benchmark.system_metrics import LoadMonitor
 from paddleship.benchmark.worker_process import WorkerProcess
 from paddleship.config.sections.benchmark import Benchmark
 from paddleship.system import devices, environment, host
@@ -32,6 +33,12 @@ class Library:
 
     def nvmlDeviceGetName(self, device):
         return f"Model {device}"
+
+    def __getattr__(self, name):  # what this GPU does not have
+        def refuse(*_):
+            raise self.NVMLError("not supported")
+
+        return refuse
 
     def nvmlDeviceGetComputeRunningProcesses(self, device):
         return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.held(device)]
@@ -61,6 +68,53 @@ def test_with_a_build_for_gpus_the_environment_names_them_so_that_another_gpu_is
     assert environment.versions(["onnxruntime-gpu"])["gpus"] == "Model 0, Model 1"
     install(None)
     assert "gpus" not in environment.versions(["onnxruntime-gpu"])
+
+
+class Whole(Library):
+    """Also answers what a latency depends on; with `refuse`, as a GPU without power limits and MIG."""
+
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __init__(self, *, refuse=False, held=()):
+        super().__init__(lambda _: held, count=1)
+        self.refuse = refuse
+
+    def nvmlSystemGetDriverVersion(self):
+        return "580.95.05"
+
+    def nvmlDeviceGetMaxClockInfo(self, device, kind):
+        return {1: 1980, 2: 3201}[kind]
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, device):
+        if self.refuse:
+            raise self.NVMLError("not supported")
+        return 700_000
+
+    def nvmlDeviceGetMigMode(self, device):
+        if self.refuse:
+            raise self.NVMLError("not supported")
+        return [0, 0]
+
+
+def test_the_fingerprint_has_driver_clocks_power_limit_and_mig(install):
+    install(Whole())
+    known = {"gpus": "Model 0", "gpu_driver": "580.95.05", "gpu_clocks_mhz": "1980", "gpu_memory_clocks_mhz": "3201"}
+    assert devices.facts() == {**known, "gpu_power_limits_w": "700", "gpu_mig": "off"}
+    assert devices.facts().items() <= host.fingerprint().items()
+    install(Whole(refuse=True))
+    assert devices.facts() == known
+    install(None)
+    assert devices.facts() == {}
+
+
+def test_another_process_on_the_gpu_is_seen_before_and_after_a_measurement_and_only_if_a_participant_is_on_it(install):
+    install(Whole(held=[(41, 5)]))
+    monitor = LoadMonitor(on_gpu=True)
+    idle = LoadMonitor()
+    install(Whole(held=[(41, 5), (42, 5)]))
+    assert (monitor.seen().gpu_processes, idle.seen().gpu_processes) == (2, 0)
+    install(Whole())
+    assert LoadMonitor(on_gpu=True).seen().gpu_processes == 0
 
 
 def test_processes_that_hold_nothing_or_that_the_driver_does_not_tell_of_have_no_figure(install):

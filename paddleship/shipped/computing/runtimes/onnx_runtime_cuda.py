@@ -155,7 +155,7 @@ def _refusal(reason: str) -> str:
 
 
 def _kind(precision: str = "float32", **values: Any) -> Kind:
-    return Kind(precision, packages=("onnxruntime",), unavailable=unavailable, **values)
+    return Kind(precision, packages=("onnxruntime",), gpu=True, unavailable=unavailable, **values)
 
 
 RUNTIME = Registration(

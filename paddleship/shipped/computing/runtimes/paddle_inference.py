@@ -108,8 +108,10 @@ RUNTIME = Registration(
         "paddle-onednn-bf16": Kind("bfloat16", options={"onednn": True, "bfloat16": True}, per_shape=True),
         "paddle-int8": Kind("int8", options={"onednn": False}, change="paddleship.conversion.ptq:quantise"),
         "paddle-pruned": Kind(PRUNED, options={"onednn": False}, not_by_default=_ZEROS, change="paddleship.conversion.pruning:prune"),
-        "paddle-gpu": Kind(unavailable=_without_gpu, options={"onednn": False, "gpu": True}),
-        "paddle-tensorrt-fp16": Kind("float16", unavailable=_without_gpu, options={"onednn": False, "gpu": True, "tensorrt": True}),
+        "paddle-gpu": Kind(gpu=True, unavailable=_without_gpu, options={"onednn": False, "gpu": True}),
+        "paddle-tensorrt-fp16": Kind(
+            "float16", gpu=True, unavailable=_without_gpu, options={"onednn": False, "gpu": True, "tensorrt": True}
+        ),
     },
     requirements="paddle.txt",
     settings={"memory_optim": [False, True]},

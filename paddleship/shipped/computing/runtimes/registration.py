@@ -22,7 +22,7 @@ class Kind:
 
     `packages` are the modules that must be importable to make and run it; `extra` is the extra of paddleship that installs them.
     `unavailable()` returns why it cannot run on this machine, such as one without a GPU, with the next step; empty if it can.
-    `not_by_default` is the reason why it is tried only if it is named.
+    `gpu`: it computes on a GPU, which is in its price. `not_by_default` is the reason why it is tried only if it is named.
 
     `maker(source, target, batches)` writes the files of the candidate into the folder `target`, in a process of its own, and may return
     options to add to the candidate's, which the report shows; without a maker, the program's files are copied from `source`. A
@@ -38,6 +38,7 @@ class Kind:
     options: Mapping[str, Any] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
     extra: str = ""
+    gpu: bool = False
     unavailable: Callable[[], str] = lambda: ""
     not_by_default: str = ""
     maker: str = ""
