@@ -14,7 +14,7 @@ from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.serving import logs, options, settings, transports
 from paddleship.shipped.serving.processes import supervisor
-from paddleship.shipped.serving.processes.supervisor import Ended
+from paddleship.shipped.serving.processes.supervisor import ExitStatus
 from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:
@@ -30,26 +30,26 @@ def main() -> None:
     arguments = _parser().parse_args()
     silence_paddle()
     logs.configure(logs.Format(arguments.log_format))
-    ended = _attempt(lambda: _run(arguments))
-    if ended.line:
-        print(ended.line, file=sys.stderr)
-    sys.exit(ended.code)
+    status = _attempt(lambda: _run(arguments))
+    if status.line:
+        print(status.line, file=sys.stderr)
+    sys.exit(status.code)
 
 
-def _attempt(serve: Callable[[], Ended]) -> Ended:
+def _attempt(serve: Callable[[], ExitStatus]) -> ExitStatus:
     try:
         return serve()
     except PaddleshipError as error:
         return _failed(error)
 
 
-def _failed(failure: BaseException) -> Ended:
+def _failed(failure: BaseException) -> ExitStatus:
     if isinstance(failure, PaddleshipError):
-        return Ended(failure.exit_code, f"error: {failure}")
-    return Ended(1, f"error: {failure!r}")
+        return ExitStatus(failure.exit_code, f"error: {failure}")
+    return ExitStatus(1, f"error: {failure!r}")
 
 
-def _run(arguments: argparse.Namespace) -> Ended:
+def _run(arguments: argparse.Namespace) -> ExitStatus:
     """Serve until SIGTERM, in one process or below a supervisor. Raises PaddleshipError."""
     given = settings.read(arguments.candidate)
     count = arguments.processes or given.processes
@@ -61,12 +61,12 @@ def _run(arguments: argparse.Namespace) -> Ended:
     return supervisor.supervise(count, lambda peers: _attempt(lambda: _serve(arguments, given, peers)))
 
 
-def _serve(arguments: argparse.Namespace, given: Settings, peers: Peers | None) -> Ended:
+def _serve(arguments: argparse.Namespace, given: Settings, peers: Peers | None) -> ExitStatus:
     """Serve in this process until SIGTERM, or until the model cannot be loaded. Raises PaddleshipError."""
     service = _service(arguments, given, peers)
     also = [transports.get(name).listening(service, host=arguments.host, port=port) for name, port in _also(arguments, given)]
     http.serve(service, host=arguments.host, port=arguments.port, also=also)
-    return _failed(service.failure) if service.failure else Ended()
+    return _failed(service.failure) if service.failure else ExitStatus()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -31,14 +31,14 @@ _MOST_BYTES = 2**12  # of the line of a process that failed
 
 
 @dataclass(frozen=True)
-class Ended:
+class ExitStatus:
     """The exit code of a process, and the line that says why it failed; empty if it did not."""
 
     code: int = 0
     line: str = ""
 
 
-Work = Callable[[Peers], Ended]  # what a process does until SIGTERM
+Work = Callable[[Peers], ExitStatus]  # what a process does until SIGTERM
 
 
 def require_free(host: str, port: int, *, option: str) -> None:
@@ -52,7 +52,7 @@ def require_free(host: str, port: int, *, option: str) -> None:
         raise Unavailable(f"port {port} on {host} is unavailable: choose another with {option}") from None
 
 
-def supervise(count: int, work: Work) -> Ended:
+def supervise(count: int, work: Work) -> ExitStatus:
     """Let `work` run in so many processes until SIGTERM, until one cannot start, or until they end again and again."""
     return _Supervisor(count, work).run()
 
@@ -61,14 +61,14 @@ class _Supervisor:
     def __init__(self, count: int, work: Work) -> None:
         self._board, self._work = Board(count), work
         self._slots: dict[int, int] = {}  # by process id
-        self._ends: deque[float] = deque()
+        self._recent_ends: deque[float] = deque()
         self._parent, self._lives = os.pipe()  # its writing end closes with this process
         self._failed, self._lines = os.pipe()
         os.set_blocking(self._failed, False)
-        self._ended: Ended | None = None
+        self._exit: ExitStatus | None = None
         self._kill_at = 0.0
 
-    def run(self) -> Ended:
+    def run(self) -> ExitStatus:
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         for slot in range(self._board.count):
             self._start(slot)
@@ -76,9 +76,9 @@ class _Supervisor:
             received = signal.sigtimedwait(_SIGNALS, 1.0)
             if received is not None:
                 self._handle(signal.Signals(received.si_signo))
-            if self._ended is not None and time.monotonic() > self._kill_at:
+            if self._exit is not None and time.monotonic() > self._kill_at:
                 self._signal(signal.SIGKILL)
-        return self._ended or Ended()
+        return self._exit or ExitStatus()
 
     def _handle(self, received: signal.Signals) -> None:
         if received is signal.SIGCHLD:
@@ -86,12 +86,12 @@ class _Supervisor:
         elif received is signal.SIGUSR1:
             self._signal(received)
         else:
-            self._stop(Ended())
+            self._stop(ExitStatus())
 
-    def _stop(self, ended: Ended) -> None:
+    def _stop(self, status: ExitStatus) -> None:
         """Ask all processes to finish what they have begun; the first reason counts."""
-        if self._ended is None:
-            self._ended, self._kill_at = ended, time.monotonic() + _STOP_S
+        if self._exit is None:
+            self._exit, self._kill_at = status, time.monotonic() + _STOP_S
             self._signal(signal.SIGTERM)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -105,20 +105,21 @@ class _Supervisor:
             if not pid:
                 return
             if pid in self._slots:
-                self._after_end(self._slots.pop(pid), os.waitstatus_to_exitcode(status))
+                self._process_ended(self._slots.pop(pid), os.waitstatus_to_exitcode(status))
 
-    def _after_end(self, slot: int, code: int) -> None:
-        if self._ended is not None:
+    def _process_ended(self, slot: int, code: int) -> None:
+        if self._exit is not None:
             if code == -signal.SIGKILL:
-                self._ended = Ended(1, "error: a server process did not stop in time and was killed: see the log above")
+                self._exit = ExitStatus(1, "error: a server process did not stop in time and was killed: see the log above")
             return
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         if self._board.state(slot) is ProcessState.STARTING:
             line = self._line() or f"error: a server process ended ({how}) before its model was ready: see the log above"
-            self._stop(Ended(max(code, 1), line))
+            self._stop(ExitStatus(max(code, 1), line))
         elif self._is_loop():
             advice = "after SIGKILL, give the container more memory; else see the log above"
-            self._stop(Ended(1, f"error: {len(self._ends)} server processes ended in {_WINDOW_S:g} s, the last one with {how}: {advice}"))
+            many = f"{len(self._recent_ends)} server processes ended in {_WINDOW_S:g} s"
+            self._stop(ExitStatus(1, f"error: {many}, the last one with {how}: {advice}"))
         else:
             log.warning("a server process ended (%s), and is replaced", how)
             self._board.count_replaced()
@@ -128,10 +129,10 @@ class _Supervisor:
     def _is_loop(self) -> bool:
         """Count the end of a process; whether too many have ended lately."""
         now = time.monotonic()
-        self._ends.append(now)
-        while self._ends[0] < now - _WINDOW_S:
-            self._ends.popleft()
-        return len(self._ends) > _MOST_ENDS * self._board.count
+        self._recent_ends.append(now)
+        while self._recent_ends[0] < now - _WINDOW_S:
+            self._recent_ends.popleft()
+        return len(self._recent_ends) > _MOST_ENDS * self._board.count
 
     def _line(self) -> str:
         """The first line of a process that failed; empty if there is none."""
@@ -145,25 +146,25 @@ class _Supervisor:
         if pid:
             self._slots[pid] = slot
         else:
-            self._be_process(slot)
+            self._run_forked(slot)
 
-    def _be_process(self, slot: int) -> NoReturn:
+    def _run_forked(self, slot: int) -> NoReturn:
         """Do the work as the forked process, which never returns to what its parent does."""
-        ended = Ended(1)
+        status = ExitStatus(1)
         try:
             os.setpgid(0, 0)  # so that Ctrl-C in a terminal reaches the parent alone
             os.close(self._lives)
             threading.Thread(target=self._end_with_parent, name="parent", daemon=True).start()
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # until there are clients to send away
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            ended = self._work(Peers(self._board, slot))
-            if ended.line:
-                os.write(self._lines, ended.line.encode()[: _MOST_BYTES - 1] + b"\n")
+            status = self._work(Peers(self._board, slot))
+            if status.line:
+                os.write(self._lines, status.line.encode()[: _MOST_BYTES - 1] + b"\n")
         except BaseException:
             traceback.print_exc()
         finally:
             logging.shutdown()
-            os._exit(ended.code)
+            os._exit(status.code)
 
     def _end_with_parent(self) -> None:
         os.read(self._parent, 1)  # returns when the parent has ended, whatever the reason

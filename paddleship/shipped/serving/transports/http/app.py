@@ -32,7 +32,7 @@ from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpR
 from paddleship.shipped.serving.transports.http.inference import JsonModel
 from paddleship.shipped.serving.transports.http.openapi import document
 from paddleship.shipped.serving.transports.http.rows import RowsRequest
-from paddleship.shipped.serving.transports.http.sharing import Sharing
+from paddleship.shipped.serving.transports.http.server_metrics import ServerMetrics
 
 log = logging.getLogger("paddleship.shipped.serving")
 
@@ -47,7 +47,7 @@ class Endpoints:
     def __init__(self, service: Service, guard: Guard, on_failure: Callable[[BaseException], None], also: Listeners) -> None:
         self._service, self._guard, self._on_failure, self._also = service, guard, on_failure, also
         self._json: JsonModel | None = None
-        self._asking, self._sharing = Asking(service), Sharing(service, guard)
+        self._asking, self._metrics = Asking(service), ServerMetrics(service, guard)
 
     @asynccontextmanager
     async def lifespan(self, _app: Starlette) -> AsyncIterator[None]:
@@ -66,9 +66,9 @@ class Endpoints:
             self._service.start(failed)
             watch, peers = [asyncio.create_task(self._guard.watch())], self._service.peers
             if peers is not None and peers.waits:
-                await self._sharing.loaded()
+                await self._metrics.loaded()
             if peers is not None:
-                watch.append(asyncio.create_task(self._sharing.publish(peers)))
+                watch.append(asyncio.create_task(self._metrics.publish(peers)))
             yield
             for task in watch:
                 task.cancel()
@@ -87,7 +87,7 @@ class Endpoints:
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def metrics(self, _request: Request) -> Response:
-        return Response(self._sharing.text(), media_type=families.MEDIA_TYPE)
+        return Response(self._metrics.text(), media_type=families.MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
         return _json(document.of(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))

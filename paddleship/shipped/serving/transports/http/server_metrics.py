@@ -16,7 +16,7 @@ _LOADING_S, _EVERY_S = 0.02, 1.0  # between two looks at the state
 _STATES = {State.READY: ProcessState.READY, State.FAILING: ProcessState.FAILING}
 
 
-class Sharing:
+class ServerMetrics:
     """The metrics of a server: those of this process, and of the others if there are `peers`.
 
     What a process counts goes on where the one that it replaces stopped, so that no count of the server ever falls.
