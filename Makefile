@@ -86,6 +86,12 @@ parity-bench: setup ## inject faults into exports and images, and count missed f
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
+gpu-wheels: setup ## collect the wheels for `make gpu-check` on a machine without network, in parts of 60 MB: [WHEELS=.gpu-wheels] [FOR_PYTHON=3.12]
+	@$(BIN)/python -m benchmarks.gpu.wheels $(or $(WHEELS),.gpu-wheels) $(or $(FOR_PYTHON),3.12)
+
+gpu-check: ## what only an NVIDIA GPU can prove, with .venv or, on a bare machine, with the parts of `make gpu-wheels`: [WHEELS=folder] [NAMES='lstm textcnn']
+	@$(or $(if $(WHEELS),python3),$(wildcard $(BIN)/python),python3) -m benchmarks.gpu $(if $(WHEELS),--wheels $(WHEELS)) $(NAMES)
+
 serve-bench: setup ## a candidate's requests/s over HTTP, beside other servers, a constant on its stack and the candidate in process: [SHORT=1] [CANDIDATE=folder] [PEERS=MLServer,LitServe]
 	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(if $(PEERS),PEERS="$(PEERS)") $(BIN)/python -m benchmarks.serve
 
@@ -129,4 +135,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench serve-soak image-bench bench aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench serve-soak image-bench bench gpu-wheels gpu-check aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

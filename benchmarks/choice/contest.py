@@ -89,8 +89,8 @@ def _through_the_stages(name: str, settings: Params, *, short: bool, peers: Sequ
         )
         seconds[stage] = round(time.monotonic() - start, 1)
         if done.returncode:
-            return Result(name, _rows(reports), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
-    rows = _rows(reports)
+            return Result(name, rows_of(reports), seconds=seconds, failed=done.stderr.strip().splitlines()[-1])
+    rows = rows_of(reports)
     chosen = next(participant for participant, row in rows.items() if row.get("winner"))
     regret = look_again(settings, rows, chosen, more=2 if short else _MORE)
     trained = _report(reports, "train")["metrics"]
@@ -126,7 +126,7 @@ def look_again(settings: Params, rows: Mapping[str, Mapping[str, Any]], chosen: 
     return Regret(best if interval.value > 1 else chosen, interval, times, rivals)
 
 
-def _rows(reports: Path) -> dict[str, dict[str, Any]]:
+def rows_of(reports: Path) -> dict[str, dict[str, Any]]:
     """By participant: its row of benchmark, otherwise why verify refused it or optimize could not make it, with the stage."""
     rows: dict[str, dict[str, Any]] = {}
     for stage in ("optimize", "verify", "benchmark"):

@@ -5,17 +5,21 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterable
+from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 _DRIVER, _MANAGEMENT = "libcuda.so.1", "libnvidia-ml.so.1"
 _HIDDEN = ("", "-1")  # values of CUDA_VISIBLE_DEVICES that hide every GPU
-_PACKAGES = {
-    "libcublas": "nvidia-cublas",
+_PACKAGES = {  # in the order in which they need each other
     "libcudart": "nvidia-cuda-runtime",
-    "libcudnn": "nvidia-cudnn-cu13",
-    "libcufft": "nvidia-cufft",
-    "libcurand": "nvidia-curand",
+    "libcublasLt": "nvidia-cublas",
+    "libcublas": "nvidia-cublas",
+    "libnvJitLink": "nvidia-nvjitlink",
     "libnvrtc": "nvidia-cuda-nvrtc",
+    "libcurand": "nvidia-curand",
+    "libcufft": "nvidia-cufft",
+    "libcudnn": "nvidia-cudnn-cu13",
 }
 _ADVICE = "use a machine with an NVIDIA GPU and its driver; in a container, start it with `--gpus all`"
 
@@ -32,6 +36,17 @@ def no_gpu() -> str:
     if status := library.nvmlInit_v2() or library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
         return f"the NVIDIA driver does not answer (NVML error {status}): {_ADVICE}"
     return "" if count.value else f"the NVIDIA driver finds no GPU: {_ADVICE}"
+
+
+def preload() -> None:
+    """Load the libraries of NVIDIA's packages, in whichever folder of the import path they are installed; absent ones are left out."""
+    spec = find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec else ():
+        for prefix in _PACKAGES:
+            for path in sorted(Path(folder).glob(f"*/lib/{prefix}*.so.*")):
+                if prefix != "libcudnn" or path.name.startswith("libcudnn.so"):  # cuDNN loads its parts itself
+                    with suppress(OSError):
+                        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
 
 
 def why_not_loaded(libraries: Iterable[Path]) -> str:

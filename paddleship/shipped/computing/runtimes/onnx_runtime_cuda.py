@@ -104,6 +104,7 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime | CapturingRuntime:
 
     if PROVIDER not in onnxruntime.get_available_providers():
         raise CandidateError(_FOR_CPUS)
+    nvidia.preload()
     with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not find
         onnxruntime.preload_dlls()
     captured = bool(candidate.options.get("cuda_graph"))

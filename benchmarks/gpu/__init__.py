@@ -1,0 +1,1 @@
+"""What a GPU can prove about this project: `make gpu-wheels`, `make gpu-check`."""

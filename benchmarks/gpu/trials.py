@@ -1,0 +1,94 @@
+"""The models of the check, through the stages: those that need the processor at the same time, those that measure one after the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import chdir
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from benchmarks.choice import contest, models
+from benchmarks.choice.contest import Regret
+from paddleship.config import loading
+from paddleship.shipped.computing.runtimes import registry
+
+ROOT = Path(__file__).parents[2]
+PLAIN, GRAPH, TF32, HALF = "onnxruntime-cuda", "onnxruntime-cuda-graph", "onnxruntime-cuda-tf32", "onnxruntime-cuda-float16"
+ON_CPU = "onnxruntime"
+DEFAULT = ("lstm", "textcnn", "bert-small", "resnet18")
+_BEFORE, _MEASURED = ("prepare", "train", "export", "optimize", "verify"), "benchmark"
+
+
+@dataclass
+class Trial:
+    """One model: its folder, the rows of verify and benchmark, and why it ended early if it did."""
+
+    name: str
+    folder: Path
+    failed: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    regret: Regret | None = None
+
+    def row(self, stage: str, candidate: str) -> dict[str, Any]:
+        """What the report of a stage says about a candidate; empty if nothing."""
+        report = self.folder / f"reports/{stage}.json"
+        rows = json.loads(report.read_text(encoding="utf-8"))["candidates"] if report.exists() else {}
+        return dict(rows.get(candidate, {}))
+
+    @property
+    def chosen(self) -> str:
+        report = self.folder / "reports/benchmark.json"
+        return str(json.loads(report.read_text(encoding="utf-8"))["facts"].get("winner", "")) if report.exists() else ""
+
+
+def run(names: Sequence[str], work: Path, *, candidates: Sequence[str], short: bool = False) -> list[Trial]:
+    """Run the models through the stages; a stage that fails ends its model, with the last line that it printed."""
+    trials = [_prepared(name, work / name, candidates, short=short) for name in names]
+    with ThreadPoolExecutor(max(1, min(len(trials), (os.cpu_count() or 2) // 2))) as pool:
+        list(pool.map(lambda trial: _stages(trial, _BEFORE), trials))
+    for trial in trials:
+        _stages(trial, (_MEASURED,))
+        if not trial.failed:
+            with chdir(trial.folder):
+                settings = loading.load(Path("params.yaml"))
+                rows = contest.rows_of(Path("reports"))
+                trial.regret = contest.look_again(settings, rows, trial.chosen, more=2)
+    return trials
+
+
+def _prepared(name: str, folder: Path, candidates: Sequence[str], *, short: bool) -> Trial:
+    folder.mkdir(parents=True)
+    values = loading.merge(loading.read(ROOT / "params.yaml"), models.settings(name, short=short))
+    values["optimize"] |= {"candidates": list(candidates), "tune_seconds": 0 if short else 1}
+    values["benchmark"] |= {} if short else {"max_seconds": 20}
+    (folder / "seed").write_text("7", encoding="utf-8")
+    (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    return Trial(name, folder)
+
+
+def _stages(trial: Trial, stages: Sequence[str]) -> None:
+    for stage in stages if not trial.failed else ():
+        start = time.monotonic()
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))}
+        done = subprocess.run(
+            [sys.executable, "-m", f"tasks.{stage}"], cwd=trial.folder, env=environment, capture_output=True, encoding="utf-8", check=False
+        )
+        trial.seconds[stage] = round(time.monotonic() - start, 1)
+        print(f"{trial.name}: {stage} {'failed' if done.returncode else 'done'}, {trial.seconds[stage]:.0f} s", file=sys.stderr, flush=True)
+        if done.returncode:
+            trial.failed = f"{stage}: {([*done.stderr.strip().splitlines()] or ['it said nothing'])[-1]}"
+            return
+
+
+def missing() -> str:
+    """Why the candidates of the check cannot run here, with the next step; empty if they can."""
+    return registry.kinds()[PLAIN].unavailable()

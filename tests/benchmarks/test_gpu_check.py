@@ -1,0 +1,183 @@
+"""`make gpu-wheels` and `make gpu-check`, up to what needs a GPU; the parts that do not need one run with the CPU's runtime."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.gpu import __main__ as command
+from benchmarks.gpu import checks, overflow, serving, trials, wheels
+from benchmarks.gpu.checks import Row
+from benchmarks.gpu.trials import GRAPH, HALF, ON_CPU, PLAIN, TF32, Trial
+from paddleship.errors import CandidateError
+from paddleship.proof import evidence
+from paddleship.proof.cases import inputs
+from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.candidate import Candidate
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def wheel(folder, name, *, filler=0):
+    """A wheel with one module, and as many random bytes as asked."""
+    path = folder / f"{name}-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(f"{name}.py", "value = 7\n")
+        archive.writestr(f"{name}.bin", np.random.default_rng(0).bytes(filler))
+        archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def parts(tmp_path):
+    made = [wheel(tmp_path, "small"), wheel(tmp_path, "large", filler=25_000)]
+    size = wheels.split(made, tmp_path / "parts", part_bytes=10_000)
+    assert size == sum(path.stat().st_size for path in made)
+    return tmp_path / "parts"
+
+
+def test_no_part_is_larger_than_allowed_and_joined_wheels_install_without_a_network(parts, tmp_path):
+    sizes = {part.name: sum(file.stat().st_size for file in part.iterdir() if file.name != wheels.MANIFEST) for part in parts.iterdir()}
+    assert len(sizes) >= 3
+    assert max(sizes.values()) <= 10_000
+    site = command.install(parts, tmp_path / "work")
+    done = subprocess.run(
+        [sys.executable, "-c", "import small, large; print(large.value)"], env={"PYTHONPATH": str(site)}, capture_output=True
+    )
+    assert done.stdout == b"7\n"
+
+
+def test_a_missing_part_and_a_changed_one_are_named(parts, tmp_path):
+    piece = next(parts.glob("part-02/large*"))
+    content = piece.read_bytes()
+    piece.write_bytes(content[:-1] + b"x")
+    with pytest.raises(wheels.WheelError, match=r"large-1\.0-py3-none-any\.whl has another hash"):
+        wheels.join(parts, tmp_path / "joined")
+    piece.unlink()
+    with pytest.raises(wheels.WheelError, match=rf"{piece} is missing: bring all parts here"):
+        wheels.join(parts, tmp_path / "joined")
+
+
+@pytest.mark.slow  # asks the package index
+def test_the_wheels_of_a_gpu_resolve_for_python_3_12_with_the_projects_pins():
+    pins = wheels.resolve("3.12")
+    pinned = {line.partition(";")[0].strip() for line in (REPOSITORY / "constraints.txt").read_text().splitlines()}
+    assert {"onnxruntime-gpu", "paddlepaddle", "nvidia-cudnn-cu13", "nvidia-cublas"} <= {pin.partition("==")[0] for pin in pins}
+    assert set(pins) <= pinned
+    assert "onnxruntime" not in {pin.partition("==")[0] for pin in pins}
+
+
+@pytest.mark.skipif(not trials.missing(), reason="there is a GPU")
+def test_without_a_gpu_the_check_ends_with_one_line_and_4():
+    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == f"error: gpu-check needs an NVIDIA GPU, and {trials.missing()}\n"
+
+
+def test_a_model_that_there_is_not_is_one_line(tmp_path, capsys):
+    assert checks.run(["gpt"], tmp_path) == 2
+    assert capsys.readouterr().err.startswith("error: no model is named 'gpt': choose of resnet18")
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """A model whose stages left reports, as they would on a GPU."""
+
+    def make(*, noise=1635.0, proven=(PLAIN, TF32, HALF, GRAPH), refused=""):
+        (tmp_path / "reports").mkdir(exist_ok=True)
+        row = {"noise_ratio": 1.2, "flip_rate": 0.0, "reason": ""}
+        verified = {name: row | {"status": "proven" if name in proven else "failed"} for name in (ON_CPU, PLAIN, TF32, HALF, GRAPH)}
+        verified[TF32] |= {"noise_ratio": noise}
+        made = {GRAPH: {"status": "failed" if refused else "made", "reason": refused}}
+        measured = {"candidates": {PLAIN: {"p50_ms": 2.5}}, "facts": {"winner": PLAIN}}
+        for stage, report in (("verify", {"candidates": verified}), ("optimize", {"candidates": made}), ("benchmark", measured)):
+            (tmp_path / f"reports/{stage}.json").write_text(json.dumps(report))
+        return Trial("lstm", tmp_path)
+
+    return make
+
+
+REFUSED = "ONNX Runtime captures no CUDA graph of this program, and the candidate `onnxruntime-cuda` runs it without (nodes on the CPU)"
+
+
+@pytest.mark.parametrize(
+    ("values", "failed"),
+    [
+        ({}, set()),
+        ({"noise": 3.0}, {"TF32 would be refused as float32"}),
+        ({"proven": (PLAIN, HALF, GRAPH)}, {f"{TF32} is proven"}),
+        ({"proven": (PLAIN, TF32, HALF)}, {"the CUDA graph is proven, or refused with the reason"}),
+        ({"proven": (PLAIN, TF32, HALF), "refused": REFUSED}, set()),
+    ],
+)
+def test_each_claim_about_the_stages_can_fail(trial, values, failed):
+    rows = list(checks.of_stages(trial(**values)))
+    assert {row.check for row in rows if not row.passed} == failed
+    assert [row.measured for row in rows if row.check == f"{PLAIN}: p50 of one row"] == ["2.5 ms, chosen"]
+
+
+def test_a_stage_that_failed_and_a_check_that_raises_are_rows():
+    (row,) = checks.of_stages(Trial("lstm", Path(), failed="verify: error: nothing passed"))
+    assert (row.passed, row.measured) == (False, "verify: error: nothing passed")
+
+    def fail():
+        raise CandidateError("no GPU")
+
+    assert checks.guarded("serving", "lstm", fail) == [Row("serving", "lstm", "CandidateError: no GPU", False)]
+
+
+def test_the_table_and_the_figures_say_the_same():
+    rows = [Row("a", "x", "1 ms", True, 1.0), Row("b", "x", "bad", False), Row("c", "y", "nothing to see", None)]
+    assert [line.split("  ")[0] for line in checks.table(rows).splitlines()] == ["passed", "FAILED", "not decided"]
+    figures = checks.figures(rows, 2.0)
+    assert (figures["passed"], figures["failed"], figures["not_decided"], figures["x: a"], figures["x: b"]) == (1, 1, ["y: c"], 1.0, False)
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A candidate of the CPU's runtime, and evidence that its server is compared with; the answers are off by a share of the scale."""
+
+    def make(error=0.0):
+        folder = overflow.program(tmp_path / "candidate", ON_CPU)
+        specs = Candidate.load(folder).inputs
+        random = np.random.default_rng(0)
+        rows = [{"x": random.normal(size=64).astype(np.float32)} for _ in range(40)]
+        cases = inputs.from_rows(rows, specs, lambda examples: {"x": np.stack([one["x"] for one in examples])}, max_batch=8)
+        runtime = runtimes.load(folder)
+        answers = [runtime.run(case.inputs) for case in cases]
+        reference = [{"y": (answer["y"] + error).astype(np.float32)} for answer in answers]
+        (tmp_path / "parity").mkdir()
+        evidence.gather(cases, reference, [{"y": one["y"].astype(np.float64)} for one in reference]).save(tmp_path / "parity")
+        return folder, tmp_path / "parity"
+
+    return make
+
+
+@pytest.mark.parametrize("error", [0.0, 0.01])
+def test_a_served_candidate_is_asked_all_rows_and_a_wrong_answer_is_counted(served, tmp_path, error):
+    folder, parity = served(error)
+    with serving.server(folder, tmp_path / "server.log") as port:
+        found = serving.ask(port, folder, parity, rows=100, noise_limit=8)
+    assert found.asked >= 100
+    assert found.right == (0 if error else found.asked)
+    assert bool(found.problem) is bool(error)
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path, served):
+    folder, _ = served()
+    Candidate.load(folder)
+    described = replace(Candidate.load(folder), runtime="onnxruntime-cuda", name=PLAIN)
+    described.save(folder)
+    if trials.missing():
+        with (
+            pytest.raises(RuntimeError, match=r"the server did not start: .*ONNX Runtime is built for CPUs"),
+            serving.server(folder, tmp_path / "log"),
+        ):
+            pass
