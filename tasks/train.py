@@ -14,6 +14,7 @@ from paddleship.config.params import Params
 from paddleship.config.sections.train import Train
 from paddleship.custody import chain
 from paddleship.data import dataset
+from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import UntrainedOutput
 from paddleship.model import augmentation, building, device, recorded_answers, sources, training
 from paddleship.model.eager import Eager, SourceModel
@@ -113,7 +114,7 @@ def train(params: Params) -> Report:
         },
         verdict=Verdict(checks=checks),
         findings=[*findings, *obtained.findings, *judged.findings],
-        facts={**_history(obtained), "device": trained_on, **judged.facts},
+        facts={**_history(obtained), "device": trained_on, "score_code": task_kinds.score_code(params.data.task), **judged.facts},
         pictures=[*judged.pictures],
     )
 

@@ -27,7 +27,7 @@ from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, difference_text, values
+from paddleship.sweep.objectives import OBJECTIVES, cost, difference_text, incomparable, values
 from paddleship.sweep.variant import Figures
 from paddleship.tracking import client
 from paddleship.tracking.runs import Run
@@ -118,7 +118,8 @@ def _labels(runs: Sequence[Run]) -> list[str]:
     if all(shown) and len({*shown}) == len(shown):
         return shown
     endings = [run.name.rpartition(" (")[2].rstrip(")") for run in runs]
-    return [f"{text} ({ending})" if text else ending for text, ending in zip(shown, endings, strict=True)]
+    labels = [f"{text} ({ending})" if text else ending for text, ending in zip(shown, endings, strict=True)]
+    return labels if len({*labels}) == len(labels) else [f"{label}, {run.run_id[:6]}" for label, run in zip(labels, runs, strict=True)]
 
 
 def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
@@ -128,11 +129,10 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
     what = {"score": first.score_name, "latency": "p50", "size": str(first.size_of)}[objective]
     difference = choice.compare(objective, first, second)
     if difference == Difference.CANNOT_TELL:
-        close = "equal" if before == after else f"too close{difference_text(objective, second, first)}"
+        close = "equal" if before == after else f"too close{difference_text(objective, *sorted((first, second), key=cost(objective)))}"
         return f"{objective}: cannot tell, {what} {before} and {after} are {close}"
     better, worse = ((one, before, first), (other, after, second))[:: 1 if difference == Difference.BETTER else -1]
-    by_value = ", by value, without an interval" if objective == "score" and not first.score_has_interval else ""
-    interval = difference_text(objective, better[2], worse[2]) or by_value
+    interval = difference_text(objective, better[2], worse[2])
     return f"{objective}: {better[0].name} is better, {what} {better[1]} against {worse[1]}{interval}"
 
 
@@ -140,10 +140,4 @@ def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: 
     """Why two figures do not compare; empty if they do."""
     if objective == "latency":
         return benchmarks_differ(one, other)
-    if objective == "size":
-        return "" if first.size_of == second.size_of else f"one is that of {first.size_of}, the other that of {second.size_of}"
-    if first.score is None or second.score is None:
-        return "a run has no score on the validation rows"
-    if first.score_name != second.score_name:
-        return f"one has {first.score_name}, the other {second.score_name}"
-    return "" if first.data_sha256 == second.data_sha256 else "the scores are on other rows"
+    return incomparable(objective, first, second)

@@ -74,6 +74,8 @@ def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
     uri = local.tracking_uri()
     all_runs = find(uri)
     chosen = [of_version(uri, name) or named(all_runs, name) for name in names]
+    if len({run.run_id for run in chosen}) < len(chosen):
+        raise BadInput(f"{', '.join(names)} name one run twice: give different runs")
     measured = [reports(uri, run) for run in chosen]
     print(*run_comparison.answer(chosen, measured), "", sep="\n")
     if len(chosen) == 2:

@@ -38,10 +38,11 @@ def score_against_latency(points: Sequence[Point], *, title: str, score: str) ->
         axes.annotate(
             point.label,
             (point.p50_ms.value, point.score.value),
-            (4, 9 if index % 2 else -14),
+            (14, 18 if index % 2 else -24),
             textcoords="offset points",
             fontsize=8,
             parse_math=False,
+            arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
         )
     charts.plain_log_axis(axes)
     axes.margins(x=0.2, y=0.25)

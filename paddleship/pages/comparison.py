@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, incomparable, values
 from paddleship.sweep.variant import Figures
 
 _ADVICE = {
@@ -17,6 +18,9 @@ _ADVICE = {
     "latency": "measuring again on one idle machine would tell (`paddleship run --again benchmark`)",
     "size": "",
 }
+
+
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -68,8 +72,9 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
     hosts = {run.figures.measured_on for run in runs if run.figures}
     if len(hosts) > 1:
         lines.append(f"the runs were measured on {len(hosts)} machines, so latencies are compared only within one")
-    if len({run.figures.data_sha256 for run in runs if run.figures}) > 1:
-        lines.append("the runs do not have the same rows, so scores are compared only where they do")
+    pairs = combinations([run.figures for run in runs if run.figures], 2)
+    others = {why for one, other in pairs for what in ("score", "size") if (why := incomparable(what, one, other))}
+    lines += [f"{why}, and not compared there" for why in sorted(others)]
     return lines
 
 
@@ -79,40 +84,67 @@ def _usable(runs: Sequence[Compared]) -> dict[str, Figures]:
 
 
 def _better(best: str, usable: Mapping[str, Figures]) -> str:
-    """The run that beats each other one, with the objectives in which it does, against the next best."""
+    """The run that beats each other one, with the objectives in which it does, against the next best; and what is known of the others."""
     others = {name: figures for name, figures in usable.items() if name != best}
     better = [objective for objective in OBJECTIVES if _in(objective, usable[best], others.values())]
     parts = [_figures(objective, usable[best], others) for objective in better]
-    rest = [objective for objective in OBJECTIVES if objective not in better]
-    equal = f"; in {_listed(rest, 'or')} it is not measurably worse" if rest else ""
-    return f"{best} is better: {'; '.join(parts) or 'each other one is worse in something'}{equal}."
+    rest = [_state(objective, usable) for objective in OBJECTIVES if objective not in better]
+    return f"{best} is better: {'; '.join(parts) or 'each other one is worse in something'}.{''.join(f' {one}.' for one in rest)}"
 
 
 def _undecided(usable: Mapping[str, Figures]) -> str:
     """That no run beats all others: because nothing can be told apart, or because others are best in something."""
     parts = {objective: part for objective in OBJECTIVES if (part := _best_in(objective, usable))}
-    advice = "; ".join(_ADVICE[objective] for objective in OBJECTIVES if objective not in parts and _ADVICE[objective])
+    rest = [objective for objective in OBJECTIVES if objective not in parts]
+    states = "".join(f" {_state(objective, usable)}." for objective in rest)
+    advice = "; ".join(_ADVICE[objective] for objective in rest if _ADVICE[objective] and _is_open(objective, usable))
+    advice = f" {advice[0].upper()}{advice[1:]}." if advice else ""
     if not parts:
-        return f"It cannot be told which is better: {_listed([*usable])} differ by less than their intervals; {advice}."
-    alike = [objective for objective in OBJECTIVES if objective not in parts]
-    note = f" In {_listed(alike)} they cannot be told apart{f': {advice}' if advice else ''}." if alike else ""
-    return f"No run is better in everything: {'; '.join(parts.values())}.{note}"
+        return f"It cannot be told which is better.{states}{advice}"
+    return f"No run is better in everything: {'; '.join(parts.values())}.{states}{advice}"
 
 
 def _best_in(objective: str, usable: Mapping[str, Figures]) -> str:
-    """The runs that none is measurably better than in an objective, with the next best; empty if that are all."""
-    best = min(usable, key=lambda name: cost(objective)(usable[name]))
-    alike = [name for name, one in usable.items() if choice.compare(objective, usable[best], one) != Difference.BETTER]
-    others = {name: one for name, one in usable.items() if name not in alike}
+    """The runs that none is measurably better than in an objective, with the next best; empty if that are all that can be compared."""
+    alike = choice.leaders(objective, usable)
+    best = min(alike, key=lambda name: cost(objective)(alike[name]))
+    others = {
+        name: one for name, one in usable.items() if name not in alike and choice.compare(objective, alike[best], one) == Difference.BETTER
+    }
     if not others:
         return ""
     verb = "has" if len(alike) == 1 else "have"
-    return f"{_listed(alike)} {verb} the best {objective} ({_figures(objective, usable[best], others)})"
+    return f"{_listed([*alike])} {verb} the best {objective} ({_figures(objective, usable[best], others)})"
 
 
 def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
     """Whether a run is measurably better in an objective than each of the others."""
     return all(choice.compare(objective, one, other) == Difference.BETTER for other in others)
+
+
+def _state(objective: str, usable: Mapping[str, Figures]) -> str:
+    """What is known of an objective in which no run is better than all others."""
+    title = objective.capitalize()
+    if reasons := dict.fromkeys(why for one, other in combinations(usable.values(), 2) if (why := incomparable(objective, one, other))):
+        return (
+            f"{title} is not compared everywhere, because {_listed([*reasons])}"
+            if len(usable) > 2
+            else f"{title} is not compared, because {_listed([*reasons])}"
+        )
+    first, last = (pick(usable.values(), key=cost(objective)) for pick in (min, max))
+    own, theirs = values(objective, first, last)
+    if own == theirs:
+        return f"{title} is equal ({own})"
+    between = f"{own} against {theirs}{difference_text(objective, first, last)}"
+    if choice.compare(objective, first, last) == Difference.BETTER:
+        return f"In {objective} they differ by no more than neighbours can be told apart, and the ends differ ({between})"
+    return f"No difference in {objective} shows ({between})"
+
+
+def _is_open(objective: str, usable: Mapping[str, Figures]) -> bool:
+    """Whether a further measurement could tell: the values differ, or some are not valid."""
+    scores_known = objective != "score" or all(one.score for one in usable.values())
+    return scores_known and len({values(objective, one, one)[0] for one in usable.values()}) > 1
 
 
 def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str:
@@ -122,5 +154,7 @@ def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str
     return f"{what} against {theirs} of {name}{difference_text(objective, one, others[name])}"
 
 
-def _listed(names: Sequence[str], word: str = "and") -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {word} {names[-1]}"
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _MOST_LISTED:
+        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

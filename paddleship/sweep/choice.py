@@ -2,11 +2,13 @@
 
 Two scores are compared on the same validation rows, and differ if the interval of their paired difference does not hold 0. Any other
 difference counts only where the intervals of both values are apart, in size from 1% on. Two latencies were measured one after the other,
-so they are compared only on one machine, and only if both measurements are valid.
+so they are compared only on one machine, and only if both measurements are valid. "Cannot tell" is not transitive, so a variant is ahead
+in an objective if none of the others is measurably better.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,10 +16,11 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, score_difference, values
+from paddleship.sweep.objectives import OBJECTIVES, Name, against_next, cost, difference_text, incomparable, score_difference, values
 from paddleship.sweep.variant import Figures
 
 _SIZE_EFFECT = 0.01
+_MOST_LISTED = 6
 
 
 @dataclass(frozen=True)
@@ -36,17 +39,15 @@ class Choice:
 
 def compare(objective: str, one: Figures, other: Figures) -> Difference:
     """Whether `one` is better or worse than `other` in one objective, or neither."""
+    if incomparable(objective, one, other):
+        return Difference.CANNOT_TELL
     if objective == "size":
         return _difference(_around(one.size_bytes, _SIZE_EFFECT), _around(other.size_bytes, _SIZE_EFFECT))
     if objective == "latency":
-        comparable = one.valid and other.valid and one.measured_on == other.measured_on
-        return _difference(one.p50_ms, other.p50_ms) if comparable else Difference.CANNOT_TELL
-    same = (one.score_name, one.data_sha256) == (other.score_name, other.data_sha256)
-    if one.score is None or other.score is None or not same:
-        return Difference.CANNOT_TELL
+        return _difference(one.p50_ms, other.p50_ms)
     if paired := score_difference(one, other):
         return Difference.BETTER if paired.low > 0 else Difference.WORSE if paired.high < 0 else Difference.CANNOT_TELL
-    return _difference(_negative(one.score), _negative(other.score))
+    return _difference(_negative(one.score), _negative(other.score)) if one.score and other.score else Difference.CANNOT_TELL
 
 
 def beats(one: Figures, other: Figures) -> bool:
@@ -55,20 +56,30 @@ def beats(one: Figures, other: Figures) -> bool:
     return Difference.BETTER in differences and Difference.WORSE not in differences
 
 
+def leaders(objective: str, among: Mapping[Name, Figures]) -> dict[Name, Figures]:
+    """Those that none is measurably better than in an objective; all of them if the differences form a cycle.
+
+    One whose figure is unknown or not valid is left out if another one has one.
+    """
+    known = {name: one for name, one in among.items() if math.isfinite(cost(objective)(one))} or dict(among)
+    first = {
+        name: one for name, one in known.items() if not any(compare(objective, other, one) == Difference.BETTER for other in known.values())
+    }
+    return first or known
+
+
 def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
-    """Choose from the front by `settings.choose`; among those without a measurable difference in it, by the other objectives."""
+    """Choose by `settings.choose`; among those that none is measurably better than in it, by the other objectives, and then by value."""
     refused = {number: reason for number, figures in variants.items() if (reason := _refusal(figures, settings))}
     allowed = {number: figures for number, figures in variants.items() if number not in refused}
-    front = _front(variants)
     limits = "; ".join(f"{number}: {reason}" for number, reason in refused.items()) or "no variant is done"
     advice = f"raise the limits in sweep, or widen sweep.space ({limits})"
     check = Check.at_least("variants_within_limits", len(allowed), 1, advice=advice)
     if not allowed:
-        return Choice(None, str(check), front, refused, check)
-    among = {number: allowed[number] for number in _front(allowed)}
+        return Choice(None, f"no variant can be chosen ({limits}): raise the limits in sweep, or widen sweep.space", (), refused, check)
     order = [settings.choose, *(objective for objective in OBJECTIVES if objective != settings.choose)]
-    best, reason = _decide(among, order) if len(among) > 1 else _unbeaten(next(iter(among)), allowed, order)
-    return Choice(best, f"{reason}{_passed_over(best, allowed, settings.choose)}", front, refused, check)
+    best, reason = _decide(allowed, order) if len(allowed) > 1 else (next(iter(allowed)), "the only variant that can be chosen")
+    return Choice(best, reason, _front(allowed), refused, check)
 
 
 def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
@@ -77,54 +88,37 @@ def _front(variants: Mapping[int, Figures]) -> tuple[int, ...]:
     return front or tuple(variants)
 
 
-def _unbeaten(best: int, allowed: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
-    """The only variant that no other one beats, and in what it is better than every other one."""
-    if len(allowed) == 1:
-        return best, "the only variant that can be chosen"
-    others = [figures for number, figures in allowed.items() if number != best]
-    better = [one for one in order if all(compare(one, allowed[best], other) == Difference.BETTER for other in others)]
-    return best, "; ".join(_best_in(one, best, allowed) for one in better) or "the only variant that no other one beats"
-
-
-def _decide(among: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
+def _decide(allowed: Mapping[int, Figures], order: Sequence[str]) -> tuple[int, str]:
     """The best variant by these objectives in turn, and why. The value decides where the last one leaves several."""
-    left, reasons = dict(among), list[str]()
+    left, reasons = dict(allowed), list[str]()
     for objective in order:
-        best = min(left, key=lambda number: cost(objective)(left[number]))
-        near = {number: figures for number, figures in left.items() if compare(objective, left[best], figures) != Difference.BETTER}
+        near = leaders(objective, left)
         if len(near) == 1:
+            (best,) = near
             return best, "; ".join([*reasons, _best_in(objective, best, left)])
-        reasons.append(_alike_in(objective, best, near))
+        reasons.append(_alike_in(objective, near))
         left = near
     best = min(left, key=lambda number: [cost(objective)(left[number]) for objective in order])
-    return best, f"{'; '.join(reasons)}; {best} has the best {order[0]} by value"
-
-
-def _passed_over(best: int, allowed: Mapping[int, Figures], objective: str) -> str:
-    """Why the variant with the best value in the objective was not chosen; empty if it was, or if no other one beats it."""
-    top = min(allowed, key=lambda number: cost(objective)(allowed[number]))
-    if cost(objective)(allowed[top]) == cost(objective)(allowed[best]) or top in _front(allowed):
-        return ""
-    winner = next(number for number in allowed if beats(allowed[number], allowed[top]))
-    own, theirs = values(objective, allowed[top], allowed[winner])
-    worse = [one for one in OBJECTIVES if compare(one, allowed[winner], allowed[top]) == Difference.BETTER]
-    text = f"; variant {top} has {objective} {own}, not measurably better than {theirs} of variant {winner}"
-    text += difference_text(objective, allowed[top], allowed[winner])
-    parts = [f"{one} ({' against '.join(values(one, allowed[top], allowed[winner]))})" for one in worse]
-    return f"{text}, and is worse in {' and '.join(parts)}"
+    decisive = next((one for one in order if len({cost(one)(figures) for figures in left.values()}) > 1), None)
+    return best, "; ".join([*reasons, f"{best} has the best {decisive} by value" if decisive else f"{best} is the first of them"])
 
 
 def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
     own, theirs, number = against_next(objective, left[best], {other: figures for other, figures in left.items() if other != best})
+    if why := incomparable(objective, left[best], left[number]):
+        return f"{best} is the only one whose {objective} can be compared ({why})"
     return f"best in {objective}: {own} against {theirs} of variant {number}{difference_text(objective, left[best], left[number])}"
 
 
-def _alike_in(objective: str, best: int, near: Mapping[int, Figures]) -> str:
-    worst = max(near, key=lambda number: cost(objective)(near[number]))
+def _alike_in(objective: str, near: Mapping[int, Figures]) -> str:
+    best, worst = (pick(near, key=lambda number: cost(objective)(near[number])) for pick in (min, max))
+    if why := incomparable(objective, near[best], near[worst]):
+        return f"in {objective}, {_listed(near)} are not compared, because {why}"
     own, theirs = values(objective, near[best], near[worst])
     if own == theirs:
         return f"in {objective}, {_listed(near)} have the same ({own})"
-    return f"in {objective}, {_listed(near)} cannot be told apart ({own} to {theirs})"
+    seen = difference_text(objective, near[best], near[worst])
+    return f"in {objective}, none is measurably better than {_listed(near)} ({own} to {theirs}{seen.replace(' (', '; ').removesuffix(')')})"
 
 
 def _refusal(figures: Figures, settings: Sweep) -> str:
@@ -133,7 +127,8 @@ def _refusal(figures: Figures, settings: Sweep) -> str:
         score = beside(figures.score.value, settings.min_score) if figures.score else "unknown"
         return f"{figures.score_name} {score} is below {limit(settings.min_score)}"
     if settings.max_p50_ms is not None and figures.p50_ms.value > settings.max_p50_ms:
-        return f"p50 {beside(figures.p50_ms.value, settings.max_p50_ms)} ms is above {limit(settings.max_p50_ms)} ms"
+        doubt = "" if figures.valid else ", and not valid: the machine was not free"
+        return f"p50 {beside(figures.p50_ms.value, settings.max_p50_ms)} ms is above {limit(settings.max_p50_ms)} ms{doubt}"
     if settings.max_size_bytes is not None and figures.size_bytes > settings.max_size_bytes:
         return f"{figures.size_bytes:,} bytes are above {settings.max_size_bytes:,}"
     return ""
@@ -155,4 +150,5 @@ def _negative(interval: Interval) -> Interval:
 
 
 def _listed(numbers: Mapping[int, Figures]) -> str:
-    return ", ".join(map(str, sorted(numbers)))
+    first, more = sorted(numbers)[:_MOST_LISTED], len(numbers) - _MOST_LISTED
+    return ", ".join(map(str, first)) + (f" and {more} more" if more > 0 else "")

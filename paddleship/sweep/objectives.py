@@ -1,7 +1,8 @@
-"""What variants and runs are compared by: its cost, two values of it as text, and the difference of two scores."""
+"""What variants and runs are compared by: costs, values as text, why two figures do not compare, and the difference of two scores."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
@@ -14,16 +15,32 @@ from paddleship.sweep.variant import Figures
 Name = TypeVar("Name", int, str)
 
 OBJECTIVES = ("score", "latency", "size")
+_FEWEST_DIGITS, _MOST_DIGITS = 4, 9
 
 
 def cost(objective: str) -> Callable[[Figures], float]:
-    """Lower is better."""
+    """Lower is better; infinite for what is not known or not valid."""
     costs: dict[str, Callable[[Figures], float]] = {
-        "score": lambda figures: -figures.score.value if figures.score else 0.0,
-        "latency": lambda figures: figures.p50_ms.value,
+        "score": lambda figures: -figures.score.value if figures.score and not math.isnan(figures.score.value) else math.inf,
+        "latency": lambda figures: figures.p50_ms.value if figures.valid else math.inf,
         "size": lambda figures: figures.size_bytes,
     }
     return costs[objective]
+
+
+def incomparable(objective: str, one: Figures, other: Figures) -> str:
+    """Why two figures do not compare in an objective, as the end of a sentence; empty if they do."""
+    if objective == "size":
+        return "" if one.size_of == other.size_of else f"one is of {one.size_of} and one of {other.size_of}"
+    if objective == "latency":
+        if not (one.valid and other.valid):
+            return "the machine was not free"
+        return "" if one.measured_on == other.measured_on else "it was measured on different machines"
+    if any(math.isinf(cost("score")(figures)) for figures in (one, other)):
+        return "a score is unknown"
+    if (one.score_name, one.score_code) != (other.score_name, other.score_code):
+        return "the scores are of different metrics"
+    return "" if one.data_sha256 == other.data_sha256 else "the scores are on different rows"
 
 
 def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
@@ -39,16 +56,19 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
 
 
 def score_difference(one: Figures, other: Figures) -> Interval | None:
-    """How much better the score of `one` is, with the interval of paired rows; None if the rows are not the same, or not known."""
-    if (one.score_name, one.data_sha256) != (other.score_name, other.data_sha256):
-        return None
-    return paired_scores.difference(one.row_scores, other.row_scores)
+    """How much better the score of `one` is, with the interval of paired rows; None if they do not compare, or the rows are not known."""
+    return None if incomparable("score", one, other) else paired_scores.difference(one.row_scores, other.row_scores)
 
 
 def difference_text(objective: str, one: Figures, other: Figures) -> str:
-    """The difference of two scores with its interval, in parentheses; empty where there is none."""
-    seen = score_difference(one, other) if objective == "score" else None
-    return f" ({seen.value:+z.4f}, 95% interval {seen.low:+z.4f} to {seen.high:+z.4f})" if seen else ""
+    """What is known of the difference of two scores, in parentheses: its interval, or that there is none. Empty for other objectives."""
+    if objective != "score" or incomparable("score", one, other):
+        return ""
+    if seen := score_difference(one, other):
+        known = [abs(number) for number in seen if number]
+        digits = min(max([_FEWEST_DIGITS, *(1 - math.floor(math.log10(number)) for number in known)]), _MOST_DIGITS)
+        return f" ({seen.value:+z.{digits}f}, 95% interval {seen.low:+z.{digits}f} to {seen.high:+z.{digits}f})"
+    return "" if one.score_has_interval else " (by value, without an interval)"
 
 
 def against_next(objective: str, one: Figures, others: Mapping[Name, Figures]) -> tuple[str, str, Name]:

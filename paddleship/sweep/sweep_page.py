@@ -78,8 +78,8 @@ def notes(variants: Sequence[Variant]) -> list[str]:
     one_host = f"Measured on {hosts[0] or 'this machine'}, one variant after the other. {_ONE_HOST}"
     interval = ", with the exact 95% interval of a share" if figures[0].score_has_interval else ""
     paired = all(one.row_scores for one in figures)
-    counts = "of the paired difference does not hold 0" if paired else "s are apart" if interval else ""
-    apart = f"Two scores differ only where the interval{counts}" if counts else "Any difference of two scores counts"
+    counts = "interval of the paired difference does not hold 0" if paired else "intervals are apart" if interval else ""
+    apart = f"Two scores differ only where the {counts}" if counts else "There is no interval, so any difference of two scores counts"
     texts = [
         one_host if len(hosts) == 1 else f"Measured on several machines: {'; '.join(hosts)}. Two p50 are compared only within one.",
         f"Score: {figures[0].score_name} of the eager model on all validation rows{interval}. {apart}. "

@@ -31,17 +31,19 @@ class SizeOf(StrEnum):
 class Figures(BaseModel):
     """What a variant measured, each with its 95% interval where there is one.
 
-    `score` is eager's on all validation rows, `row_scores` is what each row adds to it (packed), `data_sha256` names the rows. `p50_ms` is
+    `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to
+    the score (packed), `data_sha256` names the rows. `p50_ms` is
     the winner's for one request, `speedup` that over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is
     as wide as the largest of: the interval of the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side.
     """
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
     winner: str
     score_name: str
     score: Interval | None
     score_has_interval: bool
+    score_code: str = ""
     row_scores: str = ""
     test_score: float | None = None
     p50_ms: Interval
@@ -64,12 +66,14 @@ class Figures(BaseModel):
         speedup = Interval(*(float(row[key]) for key in ("speedup", "speedup_low", "speedup_high")))
         name, score, has_interval = _score(by_stage)
         package = by_stage.get("package")
+        facts = by_stage["train"].facts if "train" in by_stage else {}
         return cls(
             winner=benchmark.facts["winner"],
             score_name=name,
             score=score,
             score_has_interval=has_interval,
-            row_scores=str(by_stage["train"].facts.get("row_scores", "")) if "train" in by_stage else "",
+            score_code=str(facts.get("score_code", "")),
+            row_scores=str(facts.get("row_scores", "")),
             test_score=_test_score(by_stage.get("train")),
             p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
             speedup=speedup,
@@ -85,7 +89,7 @@ class Figures(BaseModel):
 class Ended(BaseModel):
     """How the run of a variant ended. `outcome` is DONE, or the outcome of the error that `reason` describes."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
     outcome: str
     reason: str = ""
@@ -106,7 +110,7 @@ class Ended(BaseModel):
 class Variant(BaseModel):
     """One variant: its number from 1, its values by path, the flow run that a deployment has for it, and its end if it has ended."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
     number: int
     values: dict[str, Any]

@@ -94,8 +94,8 @@ def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_b
     [
         ({"measured_on": "there"}, {"p50_ms": 0.5}, "latency: cannot tell, measured on another machine"),
         ({"benchmark_valid": "False"}, {"p50_ms": 0.5}, "latency: cannot tell, a benchmark was disturbed"),
-        ({}, {"accuracy": 0.99, "data": "others"}, "score: cannot tell, the scores are on other rows"),
-        ({}, {"score": "validation_r2"}, "score: cannot tell, one has validation_accuracy, the other validation_r2"),
+        ({}, {"accuracy": 0.99, "data": "others"}, "score: cannot tell, the scores are on different rows"),
+        ({}, {"score": "validation_r2"}, "score: cannot tell, the scores are of different metrics"),
     ],
 )
 def test_what_was_not_measured_alike_is_never_called_better(tags, reports, line):

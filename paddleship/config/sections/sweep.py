@@ -54,7 +54,7 @@ class Sweep(Section):
         "score", description="the best variant has the best of this; where the intervals do not decide, of the others"
     )
     min_score: Annotated[float, Field(le=1)] | None = Field(
-        None, description="a variant below this test accuracy (R² for a regression) cannot be chosen"
+        None, description="a variant whose validation score is below it cannot be chosen"
     )
     max_p50_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a variant above it cannot be chosen")
     max_size_bytes: Positive | None = Field(

@@ -60,6 +60,12 @@ def entry_points() -> Mapping[str, EntryPoint]:
     return {what: point for what, point in every.items() if point is not None}
 
 
+def score_code(name: str) -> str:
+    """What the score of a task kind is besides its name: the user's functions, or the code of the user's kind; empty for ours."""
+    own = functions_of(name)[1] or code(name)
+    return ", ".join(f"{what} {value}" for what, value in sorted(own.items()))
+
+
 def code(name: str) -> dict[str, str]:
     """The hashes of the code of a task kind and its decision, by what they are; empty for a kind of paddleship."""
     if functions_of(name)[0] in ours():

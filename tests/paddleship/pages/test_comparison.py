@@ -1,7 +1,10 @@
 """Which run is better: a clear winner, a trade, a tie, and runs that cannot be trusted."""
 
+import numpy as np
+
 from paddleship.pages import comparison
 from paddleship.pages.comparison import Compared
+from paddleship.statistics import paired_scores
 from tests.paddleship.pages.made import reports
 
 
@@ -15,29 +18,56 @@ def answer(*runs):
 
 def test_a_run_that_beats_the_others_is_named_with_what_it_is_better_in():
     said = answer(run("a", accuracy=0.86), run("b", accuracy=0.80), run("c", accuracy=0.70))
-    assert said == ("a is better: validation accuracy 0.8600 against 0.8000 of b; in latency or size it is not measurably worse.")
+    assert said == ("a is better: validation accuracy 0.8600 against 0.8000 of b. Latency is equal (20.0 µs). Size is equal (252 MB).")
 
 
 def test_a_trade_names_the_best_in_each_objective():
     said = answer(run("right", accuracy=0.9, p50=0.2), run("fast", accuracy=0.8, p50=0.02))
     assert said == (
         "No run is better in everything: right has the best score (validation accuracy 0.9000 against 0.8000 of fast); fast has the best "
-        "latency (20.0 µs for a request against 200 µs of right). In size they cannot be told apart."
+        "latency (20.0 µs for a request against 200 µs of right). Size is equal (252 MB)."
     )
 
 
 def test_runs_that_share_the_best_of_something_are_named_together_and_no_difference_is_denied():
     said = answer(run("a", size=15e6), run("b", size=28e6, accuracy=0.861), run("c", size=15e6))
     assert said == (
-        "No run is better in everything: a and c have the best size (15.0 MB against 28.0 MB of b). In score and latency they cannot be "
-        "told apart: more held-out rows would tell, or other seeds; measuring again on one idle machine would tell "
-        "(`paddleship run --again benchmark`)."
+        "No run is better in everything: a and c have the best size (15.0 MB against 28.0 MB of b). No difference in score shows (0.8610 "
+        "against 0.8600). Latency is equal (20.0 µs). More held-out rows would tell, or other seeds."
     )
 
 
 def test_a_tie_is_not_decided_and_says_what_would_tell():
     said = answer(run("a", accuracy=0.860), run("b", accuracy=0.861))
-    assert said.startswith("It cannot be told which is better: a and b differ by less than their intervals; more held-out rows")
+    assert said.startswith("It cannot be told which is better. No difference in score shows (0.8610 against 0.8600). Latency is equal")
+    assert said.endswith("More held-out rows would tell, or other seeds.")
+
+
+def test_a_tie_of_known_rows_has_its_interval():
+    one, other = reports(accuracy=0.9), reports(accuracy=0.898)
+    for made, wrong in ((one, 100), (other, 102)):
+        made[1].facts["row_scores"] = paired_scores.pack((np.arange(1000) >= wrong) / 1000)
+    runs = [Compared.of(name, made, {}) for name, made in (("a", one), ("b", other))]
+    assert "No difference in score shows (0.9000 against 0.8980; +0.0020" not in answer(*runs)
+    assert "No difference in score shows (0.9000 against 0.8980 (+0.0020, 95% interval -0.00" in answer(*runs)
+
+
+def test_what_was_not_compared_is_not_called_alike():
+    here, there = run("a", p50=0.002, valid=False), run("b", p50=0.2)
+    assert "Latency is not compared, because the machine was not free." in answer(here, there)
+    other = reports(accuracy=0.5)
+    other[0].facts["data_sha256"] = "0ther"
+    assert "Score is not compared, because the scores are on different rows." in answer(
+        run("a", accuracy=0.99), Compared.of("b", other, {})
+    )
+    trained = run("a", until="benchmark"), run("b")
+    assert "Size is not compared, because one is of the winner's files and one of the image." in answer(*trained)
+    assert comparison.doubts(trained) == ["one is of the winner's files and one of the image, and not compared there"]
+
+
+def test_a_disturbed_run_does_not_hide_the_difference_of_the_others():
+    runs = run("disturbed", p50=0.002, valid=False), run("fast", p50=0.02), run("slow", p50=2.0)
+    assert "fast has the best latency (20.0 µs for a request against 2.00 ms of slow)" in answer(*runs)
 
 
 def test_a_latency_that_is_not_valid_decides_nothing_and_is_a_doubt():
@@ -61,7 +91,7 @@ def test_scores_on_other_rows_are_not_compared():
     other[0].facts["data_sha256"] = "0ther"
     runs = run("a", accuracy=0.9), Compared.of("b", other, {})
     assert answer(*runs).startswith("It cannot be told")
-    assert comparison.doubts(runs) == ["the runs do not have the same rows, so scores are compared only where they do"]
+    assert comparison.doubts(runs) == ["the scores are on different rows, and not compared there"]
 
 
 def test_only_the_params_that_differ_are_shown():

@@ -24,11 +24,35 @@ def test_the_difference_is_that_of_the_scores():
 
 
 @pytest.mark.parametrize(
-    ("better", "worse", "told"), [(0, 0, False), (1, 0, False), (4, 0, False), (6, 0, True), (30, 20, False), (40, 20, True)]
+    ("better", "worse", "told"),
+    [
+        (0, 0, False),
+        (1, 0, False),
+        (4, 0, False),
+        (5, 0, False),
+        (6, 0, True),
+        (7, 1, False),
+        (9, 2, False),
+        (11, 3, False),
+        (30, 20, False),
+        (40, 20, True),
+    ],
 )
 def test_it_decides_as_the_exact_test_of_changed_rows_does(better, worse, told):
     """The exact test (McNemar's) has p = 0.125 for 4 against 0, 0.031 for 6 against 0, 0.20 for 30 against 20, 0.013 for 40 against 20."""
     assert (differing(better, worse).low > 0) == told
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5])
+def test_a_few_rows_that_all_differ_decide_nothing(rows):
+    assert differing(rows, 0, rows=rows).low < 0 < differing(rows, 0, rows=rows).high
+
+
+@pytest.mark.parametrize("rows", [2, 5, 8, 20])
+def test_few_rows_make_no_difference_of_equal_models(rows):
+    random = np.random.default_rng(1)
+    pairs = [paired_scores.difference(*(packed(*random.integers(0, 2, rows)) for _ in range(2))) for _ in range(1000)]
+    assert sum(seen.low > 0 or seen.high < 0 for seen in pairs) <= 65
 
 
 def test_of_two_equal_models_one_is_called_better_in_5_of_100_cases_at_most():

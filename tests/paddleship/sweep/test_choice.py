@@ -7,6 +7,7 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.statistics import paired_scores
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep import choice
+from paddleship.sweep.variant import SizeOf
 from tests.paddleship.sweep.helpers import figures
 
 BETTER, WORSE, CANNOT_TELL = Difference.BETTER, Difference.WORSE, Difference.CANNOT_TELL
@@ -64,18 +65,41 @@ def test_the_best_score_is_chosen_although_its_interval_overlaps_that_of_a_faste
     found = chosen(variants)
     assert found.best == 1
     assert found.front == (1, 2)
-    assert found.reason == "best in score: 0.9000 against 0.8700 of variant 2 (+0.0300, 95% interval +0.0193 to +0.0407)"
+    assert found.reason == "best in score: 0.9000 against 0.8700 of variant 2 (+0.0300, 95% interval +0.0192 to +0.0408)"
 
 
 def test_a_better_value_that_was_not_chosen_is_explained():
     variants = {1: figures(0.9, 2.0, row_scores=rows(*range(100))), 2: figures(0.898, 1.0, row_scores=rows(*range(102)))}
     found = chosen(variants)
     assert found.best == 2
-    *_, passed_over = found.reason.replace("\xa0", " ").split("; ")
-    assert passed_over.startswith(
-        "variant 1 has score 0.9000, not measurably better than 0.8980 of variant 2 (+0.0020, 95% interval -0.0014"
-    )
-    assert passed_over.endswith("and is worse in latency (2.00 ms against 1.00 ms)")
+    score, latency = found.reason.replace("\xa0", " ").split("; best")
+    assert score.startswith("in score, none is measurably better than 1, 2 (0.9000 to 0.8980; +0.0020, 95% interval -0.00")
+    assert latency == " in latency: 1.00 ms against 2.00 ms of variant 1"
+
+
+def test_no_chain_of_small_differences_leads_away_from_the_best_score():
+    """Each is not measurably better than the next, and faster; the first is measurably better than the last."""
+    variants = {number: figures(0.99 - 0.005 * number, 10 * 0.9**number) for number in range(40)}
+    assert chosen(variants).best in (1, 2, 3, 4)
+    circle = {1: figures(0.93, 1.05, 1016), 2: figures(0.9, 1.0, 1008), 3: figures(0.915, 1.12, 1000), 4: figures(0.5, 5.0, 500)}
+    assert chosen(circle).best != 4
+    assert len(chosen({number: figures(0.9) for number in range(1, 41)}).reason) < 300
+
+
+def test_what_is_not_valid_or_unknown_is_no_reason_to_be_chosen():
+    variants = {1: figures(0.9, 0.5, valid=False), 2: figures(0.9, 1.0), 3: figures(0.9, 5.0)}
+    found = chosen(variants, choose="latency")
+    assert found.best == 2
+    assert found.reason.replace("\xa0", " ") == "best in latency: 1.00 ms against 5.00 ms of variant 3"
+    unknown = {1: figures(0.9, 1.0).model_copy(update={"score": None}), 2: figures(-0.5, 1.0)}
+    assert chosen(unknown).best == 2
+    assert "not valid: the machine was not free" in chosen({1: figures(0.9, 1.2, valid=False)}, max_p50_ms=1.0).refused[1]
+
+
+def test_sizes_of_different_things_and_scores_of_different_metrics_are_not_compared():
+    image = figures(size=1000, size_of=SizeOf.IMAGE)
+    assert choice.compare("size", figures(size=10), image) == CANNOT_TELL
+    assert choice.compare("score", figures(0.9, score_code="metric theirs:auc"), figures(0.4, score_code="metric theirs:f1")) == CANNOT_TELL
 
 
 def chosen(variants, **settings):
@@ -104,7 +128,7 @@ def test_what_cannot_be_told_apart_is_decided_by_the_next_objective():
     found = chosen({1: figures(0.905, 2.0, 90), 2: figures(0.9, 1.0, 100), 3: figures(0.7, 0.5, 80)})
     assert found.best == 2
     score, latency = found.reason.replace("\xa0", " ").split("; ")
-    assert score == "in score, 1, 2 cannot be told apart (0.9050 to 0.9000)"
+    assert score == "in score, none is measurably better than 1, 2 (0.9050 to 0.9000)"
     assert latency == "best in latency: 1.00 ms against 2.00 ms of variant 1"
 
 
@@ -112,7 +136,8 @@ def test_the_reason_has_the_digits_that_show_it():
     found = chosen({1: figures(0.9, size=205_990_000), 2: figures(0.9, size=203_010_000)}, choose="size")
     assert found.reason == "best in size: 203\xa0MB against 206\xa0MB of variant 1"
     close = {number: figures(0.5).model_copy(update={"score": Interval(*[score] * 3)}) for number, score in ((1, 0.99998), (2, 0.99999))}
-    assert chosen(close).reason == "best in score: 0.99999 against 0.99998 of variant 1"
+    close = {number: one.model_copy(update={"score_has_interval": False}) for number, one in close.items()}
+    assert chosen(close).reason == "best in score: 0.99999 against 0.99998 of variant 1 (by value, without an interval)"
 
 
 def test_variants_that_are_the_same_in_everything_are_decided_by_their_value():

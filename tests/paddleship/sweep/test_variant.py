@@ -1,5 +1,7 @@
 """What a variant measured, from the reports of its run; and its file, which a restart reads."""
 
+import math
+
 import pytest
 
 from paddleship import errors
@@ -10,7 +12,7 @@ from paddleship.statistics.estimates import Interval
 from paddleship.sweep import journal
 from paddleship.sweep.journal import Journal
 from paddleship.sweep.variant import DONE, Ended, Figures, SizeOf, Variant
-from tests.paddleship.sweep.helpers import done, failed
+from tests.paddleship.sweep.helpers import done, failed, figures
 
 
 def report(stage, **more):
@@ -39,6 +41,12 @@ def test_the_figures_of_a_run_come_from_its_reports():
 def test_what_each_row_adds_to_the_score_is_read_from_the_report_of_train():
     train = report("train", metrics=TRAIN.metrics, facts={"row_scores": "packed"})
     assert Figures.of([PREPARE, train, benchmark()]).row_scores == "packed"
+
+
+def test_a_score_that_is_no_number_can_be_read_back():
+    variant = done(1)
+    nan = variant.model_copy(update={"ended": variant.ended.model_copy(update={"figures": figures(score=float("nan"))})})
+    assert math.isnan(Variant.model_validate_json(nan.model_dump_json()).figures.score.value)
 
 
 def test_a_packed_variant_is_as_large_as_its_image():
