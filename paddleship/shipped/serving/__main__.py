@@ -14,7 +14,7 @@ from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.serving import logs, options, settings, transports
 from paddleship.shipped.serving.processes import supervisor
-from paddleship.shipped.serving.processes.supervisor import ExitStatus
+from paddleship.shipped.serving.processes.supervisor import ERROR, ExitStatus
 from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:
@@ -45,8 +45,8 @@ def _attempt(serve: Callable[[], ExitStatus]) -> ExitStatus:
 
 def _failed(failure: BaseException) -> ExitStatus:
     if isinstance(failure, PaddleshipError):
-        return ExitStatus(failure.exit_code, f"error: {failure}")
-    return ExitStatus(1, f"error: {failure!r}")
+        return ExitStatus(failure.exit_code, f"{ERROR}{failure}")
+    return ExitStatus(1, f"{ERROR}{failure!r}")
 
 
 def _run(arguments: argparse.Namespace) -> ExitStatus:

@@ -24,6 +24,7 @@ from paddleship.shipped.serving.processes.peers import Peers
 
 log = logging.getLogger("paddleship.shipped.serving")
 
+ERROR = "error: "  # begins the line of a process that failed
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGUSR1}
 _MOST_ENDS, _WINDOW_S = 3, 60.0  # of each process on average in so many seconds; more is a crash loop
 _STOP_S = 45.0  # longer than a process takes to stop
@@ -110,18 +111,18 @@ class _Supervisor:
     def _process_ended(self, slot: int, code: int) -> None:
         if self._exit is not None:
             if code == -signal.SIGKILL:
-                self._exit = ExitStatus(1, "error: a server process did not stop in time and was killed: see the log above")
+                self._exit = ExitStatus(1, f"{ERROR}a server process did not stop in time and was killed: see the log above")
             return
-        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        how, line = f"exit code {code}" if code >= 0 else signal.Signals(-code).name, self._line()
         if self._board.state(slot) is ProcessState.STARTING:
-            line = self._line() or f"error: a server process ended ({how}) before its model was ready: see the log above"
+            line = line or f"{ERROR}a server process ended ({how}) before its model was ready: see the log above"
             self._stop(ExitStatus(max(code, 1), line))
         elif self._is_loop():
-            advice = "after SIGKILL, give the container more memory; else see the log above"
+            why = line.removeprefix(ERROR) or "after SIGKILL, give the container more memory; else see the log above"
             many = f"{len(self._recent_ends)} server processes ended in {_WINDOW_S:g} s"
-            self._stop(ExitStatus(1, f"error: {many}, the last one with {how}: {advice}"))
+            self._stop(ExitStatus(1, f"{ERROR}{many}, the last one with {how}: {why}"))
         else:
-            log.warning("a server process ended (%s), and is replaced", how)
+            log.warning("a server process ended (%s), and is replaced%s", how, f": {line.removeprefix(ERROR)}" if line else "")
             self._board.count_replaced()
             self._board.set_state(slot, ProcessState.REPLACING)
             self._start(slot)
@@ -135,9 +136,9 @@ class _Supervisor:
         return len(self._recent_ends) > _MOST_ENDS * self._board.count
 
     def _line(self) -> str:
-        """The first line of a process that failed; empty if there is none."""
+        """The line of the process that failed last, if it had one; empty otherwise."""
         try:
-            return os.read(self._failed, _MOST_BYTES).decode(errors="replace").partition("\n")[0]
+            return os.read(self._failed, _MOST_BYTES).decode(errors="replace").rstrip("\n").rpartition("\n")[2]
         except BlockingIOError:
             return ""
 

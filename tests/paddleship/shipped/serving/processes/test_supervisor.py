@@ -127,7 +127,9 @@ def test_processes_that_end_again_and_again_end_the_server_with_one_line(tensors
         assert parent.wait(60) == 1
     lines = [line for line in log_of(tensors).splitlines() if line.startswith("error:")]
     assert len(lines) == 1
-    assert "7 server processes ended in 60 s, the last one with exit code 2" in lines[0]
+    assert "7 server processes ended in 60 s, the last one with exit code 2: " in lines[0]
+    assert "model.onnx" in lines[0]
+    assert log_of(tensors).count("(exit code 2), and is replaced: ") == 5
     assert get(("127.0.0.1", port), "/v2") == (0, b"")
 
 
