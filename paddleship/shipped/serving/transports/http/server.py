@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import functools
+import resource
 import signal
 import socket
 import ssl
@@ -24,6 +26,7 @@ from paddleship.shipped.serving.transports.http.connections import Connection, G
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
 from paddleship.shipped.serving.transports.http.request_log import RequestLog
 
+_LISTENING_FILE, _FEW_FILES = 1000, 16
 _LEAVE_S = 2.0  # time in which a client that is connected at SIGTERM gets an answer that says that the connection closes
 
 
@@ -53,15 +56,17 @@ def _unavailable(host: str, port: int) -> Unavailable:
 def _shared(host: str, port: int) -> list[socket.socket]:
     """Sockets on the port for one of several processes: the kernel gives each connection to one of those that listen.
 
-    Raises Unavailable.
+    Linux closes the files of a killed process from the highest number down. So the number of these is above those of connections: else the
+    clients of a killed process would be given to it again when they connect anew, and lose that connection too. Raises Unavailable.
     """
-    sockets = []
+    sockets, number = [], min(_LISTENING_FILE, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FEW_FILES)
     try:
         for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE):
-            sockets.append(one := socket.socket(family, kind, protocol))
-            for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
-                one.setsockopt(socket.SOL_SOCKET, option, 1)
-            one.bind(address)
+            with socket.socket(family, kind, protocol) as low:
+                for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+                    low.setsockopt(socket.SOL_SOCKET, option, 1)
+                low.bind(address)
+                sockets.append(socket.socket(fileno=fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, number)))
     except OSError:
         raise _unavailable(host, port) from None
     return sockets

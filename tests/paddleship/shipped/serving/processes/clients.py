@@ -52,10 +52,14 @@ def count_of(address, sample):
 
 
 class Clients:
-    """Each sends one request after the other on its connection until an answer closes it, or until `end`. `lost` are its errors."""
+    """Each sends one request after the other on its connection until an answer closes it, or until `end`. `lost` are its errors.
 
-    def __init__(self, address, count, *, path=TINY, body=BODY):
-        self._address, self._path, self._body = address, path, body
+    Those that `reconnect` go on after an error; `refused` are the errors of the first request of a connection.
+    """
+
+    def __init__(self, address, count, *, path=TINY, body=BODY, reconnect=False):
+        self._address, self._path, self._body, self._reconnect = address, path, body, reconnect
+        self.refused = []
         self._ended = threading.Event()
         self.statuses, self.answers, self.lost = [], set(), []
         self.counts = [0] * count
@@ -73,15 +77,20 @@ class Clients:
 
     def _send(self, number):
         connection = http.client.HTTPConnection(*self._address, timeout=20)
-        closes = False
+        closes, answered = False, True
         while not closes and not self._ended.is_set():
             try:
                 connection.request("POST", self._path, self._body, {"Content-Type": "application/json"})
                 answer = connection.getresponse()
                 self.answers.add(answer.read())
             except (OSError, http.client.HTTPException) as error:
-                self.lost.append(repr(error))
-                break
+                (self.lost if answered else self.refused).append(repr(error))
+                if not self._reconnect:
+                    break
+                connection.close()
+                answered = False
+                continue
+            answered = True
             self.statuses.append(answer.status)
             self.counts[number] += 1
             closes = answer.getheader("connection") == "close"

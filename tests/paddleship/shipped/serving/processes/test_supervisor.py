@@ -75,6 +75,22 @@ def test_a_killed_process_is_replaced_and_no_request_to_another_is_lost(tensors,
         assert "a server process ended (SIGKILL), and is replaced" in log_of(tensors)
 
 
+def test_clients_of_a_killed_process_are_answered_as_soon_as_they_connect_again(tensors, free_port):
+    port = free_port()
+    address = ("127.0.0.1", port)
+    with server(tensors, port) as parent:
+        clients = Clients(address, CLIENTS, reconnect=True)
+        until("too few answers", lambda: all(clients.counts))
+        for number in range(1, 5):
+            kill(max(workers(parent.pid), key=connections))
+            until("it is not replaced", lambda number=number: count_of(address, "paddleship_processes_replaced_total") == number)
+            until("it is not ready", lambda: count_of(address, "paddleship_processes") == 2)
+        clients.end()
+    assert len(clients.lost) > CLIENTS
+    assert clients.refused == []
+    assert set(clients.statuses) == {200}
+
+
 def test_the_metrics_are_the_sum_over_processes_and_no_count_falls_when_one_is_replaced(tensors, free_port):
     port = free_port()
     address = ("127.0.0.1", port)
