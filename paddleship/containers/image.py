@@ -430,25 +430,29 @@ class Sandbox:
 
 
 @contextmanager
-def sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int] = (8000,)) -> Iterator[Sandbox]:
+def sandbox(
+    client: Any, image: str, *, memory_bytes: int, ports: Sequence[int] = (8000,), options: Sequence[str] = ()
+) -> Iterator[Sandbox]:
     """Run `image` with access to its ports only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
 
-    If the engine is on this Linux host, the network is internal and the container has its own address; otherwise the ports are published on
-    127.0.0.1. Container and network are removed afterwards, also on SIGTERM. Leftovers of a killed run are removed first.
-    Raises Unavailable if somebody else stopped the container, because its answers then say nothing about the image.
+    `options` are those of its server, beside the ones in the image. If the engine is on this Linux host, the network is internal and the
+    container has its own address; otherwise the ports are published on 127.0.0.1. Container and network are removed afterwards, also on
+    SIGTERM. Leftovers of a killed run are removed first. Raises Unavailable if somebody else stopped the container, because its answers
+    then say nothing about the image.
     """
     _remove_leftovers(client)
     with _ended_by_sigterm():
-        yield from _sandbox(client, image, memory_bytes=memory_bytes, ports=ports)
+        yield from _sandbox(client, image, memory_bytes=memory_bytes, ports=ports, options=options)
 
 
-def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]) -> Iterator[Sandbox]:
+def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int], options: Sequence[str]) -> Iterator[Sandbox]:
     _require_of_this_machine(client)
     local = _shares_our_network(client)
     network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
     try:
         container = client.containers.create(
             image,
+            command=[*options] or None,
             name=network.name,
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},

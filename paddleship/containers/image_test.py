@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -36,6 +36,7 @@ PORT = 8000
 _STOP_TIMEOUT_S = 20
 _POLL_S, _READY_TIMEOUT_S = 0.02, 2
 _NOT_STOPPED = f"the server did not stop cleanly on SIGTERM (137: it was killed after {_STOP_TIMEOUT_S} s): run the image and read its log"
+_MEMORY = "raise accept.memory_bytes, or lower verify.max_batch"
 _READ_LOG = "run the image with `docker run`, and read its log"
 _REPLACED = "a process of the server ended while it was asked: after SIGKILL raise accept.memory_bytes, else run the image and read its log"
 _STOPPED_WELL = (0, 143)  # 143: the init process forwards SIGTERM
@@ -58,11 +59,11 @@ class ContainerFacts:
 
 
 class EndedError(PaddleshipError):
-    """The container ended while it was asked; the message says why, `advice` what to do."""
+    """The container ended while it was asked; the message says why, `advice` what to do. `of_memory`: it needed more than its limit."""
 
-    def __init__(self, message: str, advice: str = _READ_LOG) -> None:
+    def __init__(self, message: str, advice: str = _READ_LOG, *, of_memory: bool = False) -> None:
         super().__init__(message)
-        self.advice = advice
+        self.advice, self.of_memory = advice, of_memory
 
 
 class NotReadyError(EndedError):
@@ -72,12 +73,14 @@ class NotReadyError(EndedError):
 def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
     """Run the image and judge its answers. Returns the report, and a request with its answer if there is one."""
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.raw))
+    observed = partial(_observe, client, receipt["image_id"], candidate, params)
     try:
-        seen = _observe(client, receipt["image_id"], candidate, evidence, params)
-    except NotReadyError as obstacle:
-        return _refused("ready", str(obstacle), "the container never became ready", advice=obstacle.advice), {}
+        seen = observed(evidence)
     except EndedError as obstacle:
-        return _refused("running", str(obstacle), "the container ended while it was asked", advice=obstacle.advice), {}
+        advice = _advice_on_memory(observed, evidence) if obstacle.of_memory else obstacle.advice
+        if isinstance(obstacle, NotReadyError):
+            return _refused("ready", str(obstacle), "the container never became ready", advice=advice), {}
+        return _refused("running", str(obstacle), "the container ended while it was asked", advice=advice), {}
     except ServerError as obstacle:
         return _refused("first_answer", str(obstacle), "the server does not answer a held-out row"), {}
     served = served_candidate(candidate, params)
@@ -124,13 +127,35 @@ def served_candidate(candidate: Candidate, params: Params) -> judging.ServedCand
     return judging.ServedCandidate(candidate.precision, tuple(params.data.class_names), params.data.task, positions, answering)
 
 
-def _observe(client: Any, image_id: str, candidate: Candidate, evidence: Evidence, params: Params) -> ContainerFacts:
-    """Start the container, send all requests, stop it. Raises EndedError, and ServerError if it answers nothing."""
+def _advice_on_memory(observed: Callable[..., ContainerFacts], evidence: Evidence) -> str:
+    """What to do about a container that needs too much memory: the largest half, quarter … of the proven batch with which it fits."""
+    size = max(len(case.raw) for case in evidence.cases) // 2
+    while size:
+        print(f"the container needs too much memory: trying it with batches of up to {size}")
+        try:
+            seen = observed(evidence.only(lambda case, most=size: len(case.raw) <= most), max_batch=size)  # type: ignore[misc]
+        except (EndedError, ServerError) as obstacle:
+            if not (isinstance(obstacle, EndedError) and obstacle.of_memory):
+                return f"{_MEMORY}, which is the largest batch that the server takes"
+        else:
+            if not seen.replaced:
+                return f"set verify.max_batch: {size}, with which the container stayed within its limit, or raise accept.memory_bytes"
+        size //= 2
+    return "raise accept.memory_bytes, or ship a smaller model: requests of one row need too much too"
+
+
+def _observe(
+    client: Any, image_id: str, candidate: Candidate, params: Params, evidence: Evidence, *, max_batch: int | None = None
+) -> ContainerFacts:
+    """Start the container, send all requests, stop it. Raises EndedError, and ServerError if it answers nothing.
+
+    With `max_batch`, the server takes no larger batches.
+    """
     encoders = preprocess.build(candidate.preprocess, candidate.inputs)
     rows = _rows(params, encoders)
     start, answered = time.perf_counter(), []
-    ports = (PORT, *params.package.ports.values())
-    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports) as sandbox:
+    ports, limited = (PORT, *params.package.ports.values()), [] if max_batch is None else ["--max-batch", str(max_batch)]
+    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports, options=limited) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
         wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
         try:
@@ -177,7 +202,8 @@ def require_running(sandbox: image.Sandbox) -> None:
         limit = sandbox.container.attrs["HostConfig"]["Memory"]
         raise EndedError(
             f"the container needed more memory than its limit of {limit:,} bytes, and was killed",
-            "raise accept.memory_bytes, or lower verify.max_batch, which is the largest batch that the server takes",
+            f"{_MEMORY}, which is the largest batch that the server takes",
+            of_memory=True,
         )
     raise EndedError(f"the container exited with code {state['ExitCode']}: {sandbox.logs().strip()[-400:]}")
 
@@ -229,7 +255,7 @@ def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float)
         try:
             require_running(sandbox)
         except EndedError as ended:
-            raise NotReadyError(str(ended), ended.advice) from None
+            raise NotReadyError(str(ended), ended.advice, of_memory=ended.of_memory) from None
         with closing(server.connect(timeout_s=_READY_TIMEOUT_S)) as client:
             try:
                 if client.ready().outcome is Outcome.ANSWERED:

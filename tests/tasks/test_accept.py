@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import zlib
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,8 @@ from paddleship.acceptance.transports import server_at
 from paddleship.containers import image, image_test
 from paddleship.errors import BadInput
 from paddleship.lineage import receipts
+from paddleship.proof.cases.inputs import Case
+from paddleship.proof.evidence import Evidence
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.system import processes
 from tests.tasks.conftest import edit_params
@@ -387,6 +390,39 @@ def test_a_container_that_is_killed_for_its_memory_is_told_with_its_limit(packag
         with pytest.raises(image_test.NotReadyError, match=r"needed more memory than its limit of 12,0.* bytes, and was killed") as ended:
             image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + 60)
         assert ended.value.advice.startswith("raise accept.memory_bytes, or lower verify.max_batch")
+
+
+def test_the_server_of_a_sandbox_gets_its_options(packaged, engine):
+    options = ["--max-batch", "3"]
+    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000, options=options) as sandbox:
+        server = server_at(sandbox.host, sandbox.port, model="linear", timeout_s=30)
+        image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + 60)
+        with closing(server.connect()) as client:
+            assert client.metadata()["parameters"]["max_batch"] == 3
+
+
+@pytest.mark.parametrize(
+    ("largest", "tried", "advice"),
+    [
+        (6, [16, 8, 4], "set verify.max_batch: 4, with which the container stayed within its limit, or raise accept.memory_bytes"),
+        (3, [16, 8, 4, 2, 1], "set verify.max_batch: 1, with which the container stayed within its limit, or raise accept.memory_bytes"),
+        (0, [16, 8, 4, 2, 1], "raise accept.memory_bytes, or ship a smaller model: requests of one row need too much too"),
+        (None, [16], "raise accept.memory_bytes, or lower verify.max_batch, which is the largest batch that the server takes"),
+    ],
+)
+def test_a_batch_that_fits_into_the_memory_is_looked_for_and_named(largest, tried, advice):
+    cases = [Case(f"batch of {size}", "rows", {"x": np.zeros((size, 2))}, tuple(range(size))) for size in (1, 5, 32)]
+    answers, asked = [{"y": case.inputs["x"]} for case in cases], []
+
+    def observed(evidence, *, max_batch):
+        asked.append(max_batch)
+        assert all(len(case.raw) <= max_batch for case in evidence.cases)
+        if largest is None or max_batch > largest:
+            raise image_test.NotReadyError("it ended", of_memory=largest is not None)
+        return image_test.ContainerFacts(0.0, None, 0, 0.0, 0, replaced=int(max_batch == 2))  # one of several processes was killed
+
+    assert image_test._advice_on_memory(observed, Evidence(tuple(cases), answers, answers, "", {})) == advice
+    assert asked == tried
 
 
 def test_sigterm_leaves_nothing_behind(long_acceptance, engine):
