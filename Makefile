@@ -86,8 +86,8 @@ parity-bench: setup ## inject faults into exports and images, and count missed f
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) $(BIN)/python -m benchmarks.faults
 
-gpu-wheels: setup ## collect the wheels for `make gpu-check` on a machine without network, in parts of 60 MB: [WHEELS=.gpu-wheels] [FOR_PYTHON=3.12]
-	@$(BIN)/python -m benchmarks.gpu.wheels $(or $(WHEELS),.gpu-wheels) $(or $(FOR_PYTHON),3.12)
+gpu-wheels: setup ## collect the wheels for `make gpu-check` on a machine without network, in parts of 60 MB: [WHEELS=.gpu-wheels] [FOR_PYTHON=3.12] [WITHOUT=nvidia-]
+	@$(BIN)/python -m benchmarks.gpu.wheels $(or $(WHEELS),.gpu-wheels) --python $(or $(FOR_PYTHON),3.12) $(if $(WITHOUT),--without $(WITHOUT))
 
 gpu-check: ## what only an NVIDIA GPU can prove, with .venv or, on a bare machine, with the parts of `make gpu-wheels`: [WHEELS=folder] [NAMES='lstm textcnn']
 	@$(or $(if $(WHEELS),python3),$(wildcard $(BIN)/python),python3) -m benchmarks.gpu $(if $(WHEELS),--wheels $(WHEELS)) $(NAMES)

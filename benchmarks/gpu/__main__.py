@@ -2,8 +2,9 @@
 
     python -m benchmarks.gpu [--wheels FOLDER] [--work FOLDER] [MODEL …]
 
-With `--wheels`, the parts that `make gpu-wheels` wrote are joined and installed into the work folder first, without a network. Exit codes:
-0 all checks passed, 3 one failed, 4 there is no GPU or a library is missing.
+With `--wheels`, the parts that `make gpu-wheels` wrote are joined first, and installed without a network into an environment in the work
+folder. NVIDIA's packages that are not among them are taken from the Python that runs this. Exit codes: 0 all checks passed, 3 one failed,
+4 there is no GPU or a library is missing.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import os
 import subprocess
 import sys
+import sysconfig
+import venv
 from pathlib import Path
 
 from benchmarks.gpu import wheels
@@ -27,12 +30,12 @@ def main() -> None:
     given = parser.parse_args()
     if given.wheels is not None:
         try:
-            site = install(given.wheels, given.work)
+            python = install(given.wheels, given.work)
         except wheels.WheelError as error:
             print(f"error: {error}", file=sys.stderr)
             sys.exit(4)
-        environment = {**os.environ, "PYTHONPATH": f"{site}:{_ROOT}"}
-        command = [sys.executable, "-m", "benchmarks.gpu", "--work", str(given.work), *given.models]
+        environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+        command = [str(python), "-m", "benchmarks.gpu", "--work", str(given.work.absolute()), *given.models]
         sys.exit(subprocess.run(command, env=environment, cwd=_ROOT, check=False).returncode)
     try:
         from benchmarks.gpu import checks
@@ -43,9 +46,10 @@ def main() -> None:
 
 
 def install(parts: Path, work: Path) -> Path:
-    """Install the wheels into a folder below `work`. Returns that folder. Raises WheelError."""
-    site = work / "site"
-    joined = wheels.join(parts, work / "wheels")
+    """Install the wheels into a new environment in `work`. Returns its Python. Raises WheelError."""
+    joined, home = wheels.join(parts, work / "wheels"), (work / "venv").absolute()
+    venv.create(home, clear=True, with_pip=False)
+    (site,) = home.glob("lib/python3*/site-packages")
     command = [
         sys.executable,
         "-m",
@@ -57,10 +61,19 @@ def install(parts: Path, work: Path) -> Path:
         "--no-deps",
         "--no-cache-dir",
     ]
-    done = subprocess.run([*command, "--upgrade", "--target", str(site), *map(str, joined)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--target", str(site), *map(str, joined)], capture_output=True, text=True, check=False)
     if done.returncode:
         raise wheels.WheelError(f"the wheels cannot be installed: {' '.join(done.stderr.split())[-300:]}")
-    return site
+    link_nvidia(Path(sysconfig.get_path("purelib")), site)
+    return home / "bin/python"
+
+
+def link_nvidia(source: Path, site: Path) -> None:
+    """Let `site` use the packages of NVIDIA's libraries in `source`, unless it has some itself."""
+    if not (site / "nvidia").exists() and (source / "nvidia").exists():
+        for path in (source / "nvidia", *source.glob("nvidia_*.dist-info")):
+            if not (site / path.name).exists():
+                (site / path.name).symlink_to(path)
 
 
 if __name__ == "__main__":

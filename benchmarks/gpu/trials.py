@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +71,26 @@ def _prepared(name: str, folder: Path, candidates: Sequence[str], *, short: bool
     values = loading.merge(loading.read(ROOT / "params.yaml"), models.settings(name, short=short))
     values["optimize"] |= {"candidates": list(candidates), "tune_seconds": 0 if short else 1}
     values["benchmark"] |= {} if short else {"max_seconds": 20}
+    write_pins(ROOT / "docker/requirements", folder / "docker/requirements")
     (folder / "seed").write_text("7", encoding="utf-8")
     (folder / "params.yaml").write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
     return Trial(name, folder)
+
+
+def write_pins(source: Path, target: Path) -> None:
+    """Copy the pins of the images, with NVIDIA's libraries as they are installed: on this machine they may be others than in an image."""
+    target.mkdir(parents=True)
+    for file in source.glob("*.txt"):
+        lines = [_installed(line) if line.startswith("nvidia-") else line for line in file.read_text(encoding="utf-8").splitlines()]
+        (target / file.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _installed(pin: str) -> str:
+    name = pin.partition("==")[0]
+    try:
+        return f"{name}=={version(name)}"
+    except PackageNotFoundError:
+        return pin
 
 
 def _stages(trial: Trial, stages: Sequence[str]) -> None:

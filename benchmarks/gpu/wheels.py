@@ -1,15 +1,15 @@
 """Collect the wheels of `packages.txt` for another machine, in parts that fit through small transfers, and join them there.
 
-    python -m benchmarks.gpu.wheels FOLDER [PYTHON] [PLATFORM …]
+    python -m benchmarks.gpu.wheels FOLDER [--python 3.12] [--without nvidia-]
 
 Only the standard library: a bare machine joins them with it.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -38,15 +38,18 @@ def resolve(python: str) -> list[str]:
     return [line.strip() for line in done.stdout.splitlines() if "==" in line]
 
 
-def collect(folder: Path, *, python: str, platforms: Sequence[str] = _PLATFORMS) -> int:
-    """Download all wheels and write them in parts into a new `folder`. Returns their bytes. Raises WheelError."""
+def collect(folder: Path, *, python: str, without: Sequence[str] = ()) -> int:
+    """Download all wheels and write them in parts into a new `folder`, except packages whose names begin with one of `without`.
+
+    Returns their bytes. Raises WheelError.
+    """
     if folder.exists() and any(folder.iterdir()):
         raise WheelError(f"{folder} is not empty: remove it, or name another folder")
-    pins = resolve(python)
+    pins = [pin for pin in resolve(python) if not pin.startswith(tuple(without))]
     print(f"{len(pins)} packages for Python {python}", flush=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:"]
-        command += ["--python-version", python, "--implementation", "cp", *(f"--platform={name}" for name in platforms), "--dest", scratch]
+        command += ["--python-version", python, "--implementation", "cp", *(f"--platform={name}" for name in _PLATFORMS), "--dest", scratch]
         done = subprocess.run([*command, *pins], capture_output=True, encoding="utf-8", check=False)
         if done.returncode:
             raise WheelError(f"a wheel cannot be downloaded: {' '.join(done.stderr.split())[-300:]}")
@@ -104,15 +107,17 @@ def _sha256(path: Path) -> str:
 
 
 def main() -> None:
-    folder, python, *platforms = [*sys.argv[1:3], *(["3.12"] if len(sys.argv) == 2 else []), *sys.argv[3:]]
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu.wheels", description="Collect wheels for another machine.")
+    parser.add_argument("folder", type=Path, help="new folder for the parts")
+    parser.add_argument("--python", default="3.12", choices=["3.11", "3.12", "3.13"], help="its version of Python (default: 3.12)")
+    parser.add_argument("--without", nargs="*", default=[], metavar="PREFIX", help="packages that it has, such as nvidia-")
+    given = parser.parse_args()
     try:
-        if not re.fullmatch(r"3\.1[123]", python):
-            raise WheelError(f"the version of Python must be 3.11, 3.12 or 3.13 (got {python!r})")
-        size = collect(Path(folder), python=python, platforms=platforms or _PLATFORMS)
+        size = collect(given.folder, python=given.python, without=given.without)
     except WheelError as error:
         sys.exit(f"error: {error}")
-    parts = sorted(path.name for path in Path(folder).iterdir())
-    print(f"{size / 1e6:,.0f} MB in {len(parts)} parts of at most {PART_BYTES / 1e6:.0f} MB: {folder}/{parts[0]} … {parts[-1]}")
+    parts = sorted(path.name for path in given.folder.iterdir())
+    print(f"{size / 1e6:,.0f} MB in {len(parts)} parts of at most {PART_BYTES / 1e6:.0f} MB: {given.folder}/{parts[0]} … {parts[-1]}")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -47,11 +48,32 @@ def test_no_part_is_larger_than_allowed_and_joined_wheels_install_without_a_netw
     sizes = {part.name: sum(file.stat().st_size for file in part.iterdir() if file.name != wheels.MANIFEST) for part in parts.iterdir()}
     assert len(sizes) >= 3
     assert max(sizes.values()) <= 10_000
-    site = command.install(parts, tmp_path / "work")
-    done = subprocess.run(
-        [sys.executable, "-c", "import small, large; print(large.value)"], env={"PYTHONPATH": str(site)}, capture_output=True
-    )
-    assert done.stdout == b"7\n"
+    python = command.install(parts, tmp_path / "work")
+    code = "import small, large, importlib.util as util; print(large.value, util.find_spec('numpy'))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "7 None\n", "nothing of this environment is visible"
+
+
+def test_nvidias_packages_that_were_not_brought_are_those_of_the_python_that_installs(tmp_path):
+    source, site = tmp_path / "source", tmp_path / "site"
+    for path in (source / "nvidia/cu13/lib", source / "nvidia_cublas-13.0.dist-info", source / "torch", site):
+        path.mkdir(parents=True)
+    command.link_nvidia(source, site)
+    assert {path.name for path in site.iterdir()} == {"nvidia", "nvidia_cublas-13.0.dist-info"}
+    assert (site / "nvidia/cu13/lib").is_dir()
+
+
+def absent_but_one(name):
+    if name != "nvidia-cublas":
+        raise PackageNotFoundError(name)
+    return "13.0.1"
+
+
+def test_pins_of_nvidias_libraries_are_those_installed_where_the_check_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "version", absent_but_one)
+    trials.write_pins(REPOSITORY / "docker/requirements", tmp_path / "pins")
+    lines = (tmp_path / "pins/onnxruntime-cuda.txt").read_text().splitlines()
+    assert {"nvidia-cublas==13.0.1", "onnxruntime-gpu==1.31.1", "nvidia-cudnn-cu13==9.26.0.51"} <= set(lines)
 
 
 def test_a_missing_part_and_a_changed_one_are_named(parts, tmp_path):
