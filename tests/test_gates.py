@@ -340,6 +340,7 @@ GATES = {
     ),
     "variants_within_limits": (lambda: limited(max_p50_ms=0.5), lambda: limited(max_p50_ms=2)),
     "image_bytes": (lambda: building.checks(3, 2), lambda: building.checks(2, 2)),
+    "gpu": (lambda: image_test._refused("gpu", "there is no NVIDIA driver here", "").verdict.checks, None),
     "ready": (lambda: image_test._refused("ready", "the container exited with code 1", "").verdict.checks, None),
     "first_answer": (lambda: image_test._refused("first_answer", "the server answered 500", "").verdict.checks, None),
     "running": (lambda: image_test._refused("running", "the container was killed", "").verdict.checks, None),

@@ -61,7 +61,7 @@ def install(parts: Path, work: Path) -> Path:
         "--no-deps",
         "--no-cache-dir",
     ]
-    done = subprocess.run([*command, "--target", str(site), *map(str, joined)], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, "--target", str(site), *map(str, joined)], capture_output=True, encoding="utf-8", check=False)
     if done.returncode:
         raise wheels.WheelError(f"the wheels cannot be installed: {' '.join(done.stderr.split())[-300:]}")
     link_nvidia(Path(sysconfig.get_path("purelib")), site)

@@ -26,7 +26,8 @@ from paddleship.custody.differing import show_both
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.image import configuration
 from paddleship.image.configuration import OF_THE_BUILD
-from paddleship.lineage.release import CREATED
+from paddleship.lineage.release import CANDIDATE_LABEL, CREATED
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import locks, processes
 
 _AGAIN = "build it again with `paddleship run --again package`"
@@ -457,6 +458,7 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
             network=network.name,
             ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},
             labels=_labels(),
+            **with_gpus(client, image),
             **locked_down(memory_bytes=memory_bytes),
         )
         container.start()
@@ -475,6 +477,14 @@ def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int]
         for container in client.containers.list(all=True, filters={"name": network.name}, ignore_removed=True):
             remove_container(container)  # found by name, because an interrupt may come before the engine's answer is read
         remove_network(network)
+
+
+def with_gpus(client: Any, image: str) -> dict[str, Any]:
+    """The options of a container of this image: all GPUs of the host if its candidate computes on a GPU, otherwise none."""
+    import docker
+
+    kind = registry.kinds().get(client.images.get(image).labels.get(CANDIDATE_LABEL, ""))
+    return {"device_requests": [docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])]} if kind and kind.gpu else {}
 
 
 def locked_down(*, memory_bytes: int) -> dict[str, Any]:

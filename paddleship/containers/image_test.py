@@ -30,6 +30,7 @@ from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.runtimes import nvidia, registry
 from paddleship.statistics import estimates
 
 PORT = 8000
@@ -72,6 +73,9 @@ class NotReadyError(EndedError):
 
 def attempt(client: Any, receipt: Mapping[str, Any], candidate: Candidate, params: Params) -> tuple[Report, dict[str, Any]]:
     """Run the image and judge its answers. Returns the report, and a request with its answer if there is one."""
+    if registry.kind_of(candidate).gpu and (reason := nvidia.no_gpu()):
+        advice = "run accept on a machine with a GPU (--on accept=POOL, with package)"
+        return _refused("gpu", reason, "not accepted on a GPU", advice=advice), {}
     evidence = Evidence.load(Path(params.paths.parity)).only(lambda case: bool(case.raw))
     observed = partial(_observe, client, receipt["image_id"], candidate, params)
     try:

@@ -13,6 +13,7 @@ from paddleship import __version__
 from paddleship.errors import BadInput
 
 PREFIX = "io.paddleship."
+CANDIDATE_LABEL = PREFIX + "candidate"
 DIGEST_LABEL = PREFIX + "candidate-digest"
 RUN_LABEL = PREFIX + "mlflow-run-id"
 _OCI = "org.opencontainers.image."

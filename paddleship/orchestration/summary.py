@@ -21,6 +21,7 @@ from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
+from paddleship.shipped.computing.runtimes import registry
 
 _LONGEST_LINE = 1000  # a person can copy from a terminal
 _SHOWN_VALUES = 8
@@ -133,12 +134,14 @@ def release_lines(release: Path, *, engine: str | None, requests: Path) -> list[
     """The image of an accepted run, and the first commands to use it; a request that is too long for a line is kept in `requests`."""
     facts = json.loads(release.read_text(encoding="utf-8"))
     prefix = f"DOCKER_HOST={engine} " if engine and engine != os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock") else ""
+    kind = registry.kinds().get(facts.get("candidate", ""))
+    gpus = "--gpus all " if kind and kind.gpu else ""
     return [
         f"image   {facts['image']}",
         f"digest  {facts['image_id']}",
         "",
         "next:",
-        f"  {prefix}docker run --rm --read-only --tmpfs /tmp --cap-drop ALL -p 127.0.0.1:8000:8000 {facts['image']}",
+        f"  {prefix}docker run --rm {gpus}--read-only --tmpfs /tmp --cap-drop ALL -p 127.0.0.1:8000:8000 {facts['image']}",
         *_curl(facts["params"]["name"], facts["example"], requests),
         f"  {prefix}.venv/bin/paddleship trace {facts['image']}",
     ]

@@ -225,6 +225,7 @@ class DockerTarget:
             labels={_TARGET: self._settings.name},
             restart_policy={"Name": "unless-stopped"},
             **self._with_sample(),
+            **image.with_gpus(self._client, image_id),
             **image.locked_down(memory_bytes=self._memory_bytes),
         )
         server.start()

@@ -4,6 +4,8 @@ import json
 import shlex
 from pathlib import Path
 
+import pytest
+
 from paddleship.orchestration import summary
 from paddleship.orchestration.summary import Row
 from paddleship.reports.finding import Finding
@@ -37,10 +39,10 @@ def test_a_stage_that_ran_has_said_its_findings_and_one_that_did_not_run_says_th
         assert summary.unseen([Row("verify", how, REPORT)]) == [f"verify: {WARNING}"]
 
 
-def release(folder, request, answer):
+def release(folder, request, answer, **facts):
     path = folder / "release.json"
     example = {"request": request, "answer": answer}
-    path.write_text(json.dumps({"image": "x:1", "image_id": "sha256:0", "params": {"name": "tiny"}, "example": example}))
+    path.write_text(json.dumps({"image": "x:1", "image_id": "sha256:0", "params": {"name": "tiny"}, "example": example, **facts}))
     return summary.release_lines(path, engine=None, requests=folder / "requests")
 
 
@@ -53,6 +55,12 @@ def test_the_printed_curl_sends_the_example_and_shows_its_answer(tmp_path):
     assert words[:3] == ["curl", "-s", "127.0.0.1:8000/v2/models/tiny/infer"]
     assert json.loads(words[words.index("-d") + 1]) == request
     assert json.loads(lines[place + 1]) == answer
+
+
+@pytest.mark.parametrize(("candidate", "gpus"), [("onnxruntime-cuda", "--gpus all "), ("onnxruntime", ""), ("another", "")])
+def test_the_printed_command_starts_an_image_for_a_gpu_with_the_gpus(tmp_path, candidate, gpus):
+    lines = release(tmp_path, {"inputs": []}, {"outputs": []}, candidate=candidate)
+    assert f"  docker run --rm {gpus}--read-only --tmpfs /tmp --cap-drop ALL -p 127.0.0.1:8000:8000 x:1" in lines
 
 
 def test_a_large_request_is_kept_in_a_file_that_outlives_the_run_and_a_large_answer_is_shortened(tmp_path):

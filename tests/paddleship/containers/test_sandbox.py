@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from paddleship.containers import image
+from paddleship.containers import image, image_test
 from paddleship.containers.image import Sandbox
+from paddleship.shipped.computing.candidate import Candidate
 
 
 @pytest.mark.parametrize("own", ["total_rss", "anon"], ids=["cgroup v1", "cgroup v2"])
@@ -24,6 +25,8 @@ class Engine:
     def __init__(self):
         self.containers, self.networks, self.made = self, SimpleNamespace(create=self.network, list=lambda **_: []), []
 
+        self.images = SimpleNamespace(get=lambda _: SimpleNamespace(labels={}))
+
     def info(self):
         return {}
 
@@ -38,6 +41,22 @@ class Engine:
     def list(self, *, filters, **_):
         named = [one for one in self.made if one == f"container {filters.get('name')}"]
         return [SimpleNamespace(remove=lambda one=one, **_: self.made.remove(one)) for one in named]
+
+
+@pytest.mark.parametrize(("candidate", "count"), [("onnxruntime-cuda", -1), ("onnxruntime", None), (None, None), ("unknown", None)])
+def test_an_image_whose_candidate_computes_on_a_gpu_gets_the_gpus_and_no_other_one_does(candidate, count):
+    labels = {} if candidate is None else {"io.paddleship.candidate": candidate}
+    client = SimpleNamespace(images=SimpleNamespace(get=lambda _: SimpleNamespace(labels=labels)))
+    requests = image.with_gpus(client, "sha256:1").get("device_requests", [])
+    assert [(request.count, request.capabilities) for request in requests] == ([(count, [["gpu"]])] if count else [])
+
+
+def test_an_image_for_a_gpu_is_refused_before_it_starts_where_there_is_none(monkeypatch):
+    candidate = Candidate("onnxruntime-cuda", "m", "onnxruntime-cuda", "float32", 1, (), (), {"kind": "tensors"}, "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    report, example = image_test.attempt(None, {}, candidate, None)
+    assert (report.headline, bool(report.verdict), example) == ("not accepted on a GPU", False, {})
+    assert "CUDA_VISIBLE_DEVICES hides every GPU" in str(report.verdict.failures[0])
 
 
 def test_a_container_is_removed_if_an_interrupt_comes_before_the_engine_has_answered():
