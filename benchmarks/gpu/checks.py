@@ -176,7 +176,8 @@ def of_missing_library(work: Path) -> Row:
     source = overflow.program(work / "missing-library")
     code = f"from pathlib import Path; from paddleship.shipped.computing import runtimes; runtimes.load(Path({str(source)!r}))"
     environment = {key: value for key, value in os.environ.items() if key != "LD_LIBRARY_PATH"} | {"PYTHONPATH": f"{hidden}:{_ROOT}"}
-    done = subprocess.run([sys.executable, "-S", "-c", code], env=environment, cwd=hidden, capture_output=True, encoding="utf-8", check=False)
+    command = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(command, env=environment, cwd=hidden, capture_output=True, encoding="utf-8", check=False)
     last = ([*done.stderr.strip().splitlines()] or ["it loaded, so the system has these libraries"])[-1]
     passed = "is missing: it is in the package" in last if done.returncode else None
     return Row("a missing library is named", PLAIN, last.partition(": ")[2] or last, passed)
