@@ -61,7 +61,7 @@ def run(names: Sequence[str], work: Path) -> int:
     if ready:
         served = next((trial for trial in ready if _proven(trial, GRAPH)), ready[0])
         rows += guarded("serving", served.name, lambda: list(of_candidates(served, work)))
-        rows += guarded("CUDA graphs", served.name, lambda: [of_graph(served)])
+        rows += guarded("CUDA graphs", served.name, lambda: [of_graph(served)]) if _proven(served, GRAPH) else []
     rows += guarded("float16 overflow", "squares", lambda: [of_overflow(work, runtime=PLAIN)])
     rows += guarded("missing library", PLAIN, lambda: [of_missing_library(work)])
     seconds = time.monotonic() - start
