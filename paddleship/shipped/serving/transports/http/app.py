@@ -24,15 +24,16 @@ from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.batching import Gone
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import deadlines, families, pages, repository, statuses
+from paddleship.shipped.serving.transports.http import deadlines, pages, repository, statuses
 from paddleship.shipped.serving.transports.http.answer_headers import Headers, encoded
 from paddleship.shipped.serving.transports.http.bodies import Body
 from paddleship.shipped.serving.transports.http.connections import ANSWER, ARRIVED, IS_GONE, Guard
 from paddleship.shipped.serving.transports.http.http_request import ASKED, HttpRequest
 from paddleship.shipped.serving.transports.http.inference import JsonModel
+from paddleship.shipped.serving.transports.http.metrics.families import MEDIA_TYPE
+from paddleship.shipped.serving.transports.http.metrics.of_server import ServerMetrics
 from paddleship.shipped.serving.transports.http.openapi import document
 from paddleship.shipped.serving.transports.http.rows import RowsRequest
-from paddleship.shipped.serving.transports.http.server_metrics import ServerMetrics
 
 log = logging.getLogger("paddleship.shipped.serving")
 
@@ -87,7 +88,7 @@ class Endpoints:
         return _json({"ready": ready}, 200 if ready else 503)
 
     async def metrics(self, _request: Request) -> Response:
-        return Response(self._metrics.text(), media_type=families.MEDIA_TYPE)
+        return Response(self._metrics.text(), media_type=MEDIA_TYPE)
 
     async def openapi(self, _request: Request) -> Response:
         return _json(document.of(self._json_of_loaded(), wants_token=self._service.options.tokens is not None))

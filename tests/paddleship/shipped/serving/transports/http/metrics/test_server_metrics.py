@@ -9,11 +9,11 @@ from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.processes.board import Board, ProcessState
 from paddleship.shipped.serving.processes.peers import Peers
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import families
 from paddleship.shipped.serving.transports.http.connections import Guard
-from paddleship.shipped.serving.transports.http.families import COUNTER, Family
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits
-from paddleship.shipped.serving.transports.http.server_metrics import ServerMetrics
+from paddleship.shipped.serving.transports.http.metrics import families
+from paddleship.shipped.serving.transports.http.metrics.families import COUNTER, Family
+from paddleship.shipped.serving.transports.http.metrics.of_server import ServerMetrics
 from tests.paddleship.shipped.serving.candidates import make_tensors
 
 CPU = "process_cpu_seconds_total"

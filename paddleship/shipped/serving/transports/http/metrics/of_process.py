@@ -12,7 +12,7 @@ from paddleship.shipped.serving.errors import Kind
 from paddleship.shipped.serving.service import Service, State
 from paddleship.shipped.serving.stages import Histogram
 from paddleship.shipped.serving.transports.http.connections import Guard
-from paddleship.shipped.serving.transports.http.families import COUNTER, GAUGE, HISTOGRAM, Family, Sample
+from paddleship.shipped.serving.transports.http.metrics.families import COUNTER, GAUGE, HISTOGRAM, Family, Sample
 
 _STARTED = time.time()
 

@@ -1,7 +1,7 @@
 """The metrics of several processes as those of one server."""
 
-from paddleship.shipped.serving.transports.http import families
-from paddleship.shipped.serving.transports.http.families import COUNTER, GAUGE, Family
+from paddleship.shipped.serving.transports.http.metrics import families
+from paddleship.shipped.serving.transports.http.metrics.families import COUNTER, GAUGE, Family
 
 
 def process(answered, connections, started, ready=1, **refused):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from paddleship.shipped.serving.processes.board import ProcessState
 from paddleship.shipped.serving.processes.peers import Peers
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.http import families, metrics
 from paddleship.shipped.serving.transports.http.connections import Guard
-from paddleship.shipped.serving.transports.http.families import Family
+from paddleship.shipped.serving.transports.http.metrics import families, of_process
+from paddleship.shipped.serving.transports.http.metrics.families import Family
 
 _LOADING_S, _EVERY_S = 0.02, 1.0  # between two looks at the state
 _STATES = {State.READY: ProcessState.READY, State.FAILING: ProcessState.FAILING}
@@ -28,7 +28,7 @@ class ServerMetrics:
 
     def text(self) -> str:
         """The metrics of the whole server."""
-        own = metrics.families(self._service, self._guard)
+        own = of_process.families(self._service, self._guard)
         return families.text(own if self._peers is None else self._of_all(self._published(self._peers, own), self._peers))
 
     async def loaded(self) -> None:
@@ -39,7 +39,7 @@ class ServerMetrics:
     async def publish(self, peers: Peers) -> None:
         """Publish the state and the metrics of this process each second, until cancelled; a failing model is asked again."""
         while True:
-            self._published(peers, metrics.families(self._service, self._guard))
+            self._published(peers, of_process.families(self._service, self._guard))
             state = self._service.own_state
             if state in _STATES:
                 peers.set_state(_STATES[state])
