@@ -36,6 +36,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/reports/finding.py": "names the kinds of findings",
     "paddleship/reports/order.py": "sorts reports",
     "paddleship/reports/provenance.py": "says where a benchmark was measured",
+    "paddleship/reports/row_scores.py": "packs what a report holds",
     "paddleship/reports/report.py": "the form of a report; older reports stay readable, or SCHEMA_VERSION is raised",
     "paddleship/reports/statuses.py": "the words for the status of a candidate",
     "paddleship/stage/frame.py": "starts a stage, writes its report and says how it ended",

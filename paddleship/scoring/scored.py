@@ -15,12 +15,12 @@ from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.model.training import Evaluation, Split
 from paddleship.plots import classes as charts
+from paddleship.reports import row_scores
 from paddleship.reports.figures import share
 from paddleship.reports.finding import Finding
 from paddleship.scoring import baselines
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Preprocess
-from paddleship.statistics import paired_scores
 
 Array = np.ndarray[Any, Any]
 _FOLDER = "train/classes"  # below the reports
@@ -75,7 +75,7 @@ def judge(
 def _row_scores(kind: TaskKind, outputs: Array, labels: Array) -> str:
     """What each validation row adds to the score, packed, so that runs can be compared row by row; empty for a score that is no sum."""
     contributions = kind.score.contributions(outputs, labels) if kind.fits(outputs, labels) else None
-    return "" if contributions is None else paired_scores.pack(contributions)
+    return "" if contributions is None else row_scores.pack(contributions)
 
 
 def _write(table: ClassTable | None, reports: Path) -> list[str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 
-from paddleship.reports import units
+from paddleship.reports import row_scores, units
 from paddleship.reports.figures import share, shares
 from paddleship.statistics import paired_scores
 from paddleship.statistics.estimates import Interval
@@ -57,7 +57,9 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
 
 def score_difference(one: Figures, other: Figures) -> Interval | None:
     """How much better the score of `one` is, with the interval of paired rows; None if they do not compare, or the rows are not known."""
-    return None if incomparable("score", one, other) else paired_scores.difference(one.row_scores, other.row_scores)
+    return (
+        None if incomparable("score", one, other) else paired_scores.difference(*map(row_scores.unpack, (one.row_scores, other.row_scores)))
+    )
 
 
 def difference_text(objective: str, one: Figures, other: Figures) -> str:

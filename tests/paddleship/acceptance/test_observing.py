@@ -170,9 +170,9 @@ class WrongAfterMany(Wrong):
 
 
 class Crashing(ServedModel):
-    def check(self, tensors):
+    def check(self, tensors, **more):
         try:
-            return super().check(tensors)
+            return super().check(tensors, **more)
         except RequestError as error:
             raise RuntimeError("not caught") from error
 
@@ -180,9 +180,9 @@ class Crashing(ServedModel):
 class Lenient(ServedModel):
     """Answers any tensors with what it was asked last that fits."""
 
-    def check(self, tensors):
+    def check(self, tensors, **more):
         with suppress(RequestError):
-            self.last = super().check(tensors)
+            self.last = super().check(tensors, **more)
         return self.last
 
 
@@ -191,11 +191,11 @@ class Fragile(ServedModel):
 
     broken = False
 
-    def check(self, tensors):
+    def check(self, tensors, **more):
         if type(self).broken:
             raise RequestError("no more")
         try:
-            return super().check(tensors)
+            return super().check(tensors, **more)
         except RequestError:
             type(self).broken = True
             raise

@@ -4,7 +4,7 @@ import numpy as np
 
 from paddleship.pages import comparison
 from paddleship.pages.comparison import Compared
-from paddleship.statistics import paired_scores
+from paddleship.reports import row_scores
 from tests.paddleship.pages.made import reports
 
 
@@ -46,7 +46,7 @@ def test_a_tie_is_not_decided_and_says_what_would_tell():
 def test_a_tie_of_known_rows_has_its_interval():
     one, other = reports(accuracy=0.9), reports(accuracy=0.898)
     for made, wrong in ((one, 100), (other, 102)):
-        made[1].facts["row_scores"] = paired_scores.pack((np.arange(1000) >= wrong) / 1000)
+        made[1].facts["row_scores"] = row_scores.pack((np.arange(1000) >= wrong) / 1000)
     runs = [Compared.of(name, made, {}) for name, made in (("a", one), ("b", other))]
     assert "No difference in score shows (0.9000 against 0.8980; +0.0020" not in answer(*runs)
     assert "No difference in score shows (0.9000 against 0.8980 (+0.0020, 95% interval -0.00" in answer(*runs)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from paddleship.config.sections.sweep import Sweep
-from paddleship.statistics import paired_scores
+from paddleship.reports import row_scores
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep import choice
 from paddleship.sweep.variant import SizeOf
@@ -42,7 +42,7 @@ def test_a_difference_counts_only_where_it_can_be_told(objective, one, other, ex
 def rows(*wrong, count=1000):
     right = np.ones(count)
     right[[*wrong]] = 0
-    return paired_scores.pack(right / count)
+    return row_scores.pack(right / count)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import pytest
 
 from paddleship.data.task_kinds import registry
 from paddleship.numerics import differences
+from paddleship.reports import row_scores
 from paddleship.statistics import paired_scores
 
 RANDOM = np.random.default_rng(0)
@@ -41,7 +42,7 @@ def test_contributions_sum_to_the_score_and_their_interval_is_that_of_a_bootstra
     contributions = [score.contributions(outputs, labels) for outputs in answers]
     assert [sum(rows) for rows in contributions] == pytest.approx([score.of(outputs, labels) for outputs in answers])
     value, low, high = differences.drop_interval(score.of, *answers, labels)
-    seen = paired_scores.difference(*map(paired_scores.pack, contributions))
+    seen = paired_scores.difference(*contributions)
     assert seen.value == pytest.approx(value, abs=1e-5)
     assert (seen.high - seen.low) == pytest.approx(high - low, rel=0.25)
 
@@ -49,4 +50,4 @@ def test_contributions_sum_to_the_score_and_their_interval_is_that_of_a_bootstra
 def test_a_score_of_nothing_has_no_contributions_that_could_be_recorded():
     empty = np.zeros((5, 2), np.float32)
     kinds = [registry.get(task).score for task in ("multilabel", "regression")]
-    assert [paired_scores.pack(kind.contributions(empty, empty)) for kind in kinds] == ["", ""]
+    assert [row_scores.pack(kind.contributions(empty, empty)) for kind in kinds] == ["", ""]
