@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
-from paddleship.errors import BadInput, CandidateError, ModelError
+from paddleship.errors import BadInput, CandidateError, ModelError, ProcessDied
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import answering, exercise, invariance, yardstick
@@ -277,10 +277,18 @@ def _why_unusable(cases: Sequence[Case], reference: Mapping[int, Arrays], answer
 
 
 def _static(eager: Isolated, child: Callable[[], Isolated], cases: Sequence[Case]) -> list[Arrays] | str:
-    """The answers of `to_static` in memory, or the error message."""
+    """The answers of `to_static` in memory, or the error message.
+
+    Where the process dies, which has run other forms before, a new one is asked: Paddle crashes now and then in a process of several forms.
+    """
     try:
-        with _form(eager, child, "static") as static:
-            answers = answering.ask(TO_STATIC, static, cases).answers
+        try:
+            with _form(eager, child, "static") as static:
+                answers = answering.ask(TO_STATIC, static, cases).answers
+        except ProcessDied:
+            with child() as static:
+                static.call("become", "static")
+                answers = answering.ask(TO_STATIC, static, cases).answers
     except BadInput as error:
         return str(error)
     return next((answer for answer in answers if isinstance(answer, str)), None) or [
