@@ -612,9 +612,9 @@ def test_after_a_death_only_what_was_not_answered_is_asked(source_model_of, aske
     assert proved.judgements["honest"]
     for place, case in enumerate(cases):
         again, times = place < 2, asked_of_eager[case.inputs["x"].tobytes()]
-        forms = times - again  # float32, float64, and where it converts, to_static
-        assert times == 1 if case.name in proved.refused else forms in (2, 3), case.name
-    assert asked_of_eager["starts"] == 1 + len(proved.refused) + 2  # and one each for the other forms
+        forms = times - again  # float32, float64, and where it converts, to_static: where it dies, in a new process too
+        assert times == 1 if case.name in proved.refused else forms in (2, 3, 4), case.name
+    assert asked_of_eager["starts"] - 1 - len(proved.refused) in (2, 3)  # one for float64, and for to_static one, or two if it dies
 
 
 def test_after_some_deaths_no_other_edge_is_asked(source_model_of, asked_of_eager, monkeypatch):
