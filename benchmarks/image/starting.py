@@ -10,7 +10,7 @@ from typing import Any
 from paddleship.acceptance.transport import Server, ServerError
 from paddleship.acceptance.transports import server_at
 from paddleship.config.params import Params
-from paddleship.containers import image
+from paddleship.containers.sandbox import locked_down
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.promotion.answers import single_rows
@@ -27,7 +27,7 @@ def measure(client: Any, image_id: str, params: Params) -> dict[str, float]:
     container = None
     try:
         began = time.perf_counter()
-        options = image.locked_down(memory_bytes=params.accept.memory_bytes)
+        options = locked_down(memory_bytes=params.accept.memory_bytes)
         container = client.containers.run(image_id, detach=True, network=network.name, **options)
         container.reload()
         address = container.attrs["NetworkSettings"]["Networks"][network.name]["IPAddress"]

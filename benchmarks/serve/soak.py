@@ -24,6 +24,7 @@ from paddleship.acceptance.transports import replaced_processes, server_at
 from paddleship.config import params_overlay
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
+from paddleship.containers.sandbox import Sandbox, in_sandbox
 from paddleship.data import dataset
 from paddleship.errors import PaddleshipError
 from paddleship.lineage import receipts
@@ -56,7 +57,7 @@ def _soak(params: Params, seconds: float) -> tuple[dict[str, Any], Seen]:
     receipt = receipts.read(Path(params.paths.image))
     candidate = Candidate.load(Path(params.paths.candidates) / receipt["lineage"]["candidate"])
     ports = (image_test.PORT, *params.package.ports.values())
-    with image.engine() as client, image.sandbox(client, receipt["image_id"], memory_bytes=params.accept.memory_bytes, ports=ports) as box:
+    with image.engine() as client, in_sandbox(client, receipt["image_id"], memory_bytes=params.accept.memory_bytes, ports=ports) as box:
         server = server_at(box.host, box.port, model=params.name, timeout_s=30)
         image_test.wait_until_ready(server, box, deadline=time.perf_counter() + _READY_S)
         load = _load(params, candidate, [server, *image_test.other_servers(box, server, params)])
@@ -81,7 +82,7 @@ def _load(params: Params, candidate: Candidate, servers: list[Any]) -> Load:
 
 
 @contextmanager
-def _memory(box: image.Sandbox) -> Iterator[list[tuple[float, float]]]:
+def _memory(box: Sandbox) -> Iterator[list[tuple[float, float]]]:
     """Seconds and bytes of the container's memory, while the block runs."""
     samples, ended = list[tuple[float, float]](), threading.Event()
 

@@ -11,7 +11,8 @@ from typing import Any
 from paddleship.acceptance.observing import TIMEOUT_S
 from paddleship.acceptance.transport import Server
 from paddleship.acceptance.transports import server_at
-from paddleship.containers import image, image_test
+from paddleship.containers import image_test
+from paddleship.containers.sandbox import Sandbox, in_sandbox
 from paddleship.data.dataset import Rows
 from paddleship.errors import Unavailable
 from paddleship.promotion import answers, latency
@@ -39,13 +40,13 @@ class Limits:
 
 
 @contextmanager
-def started(client: Any, served: ServedImage, limits: Limits) -> Iterator[image.Sandbox]:
+def started(client: Any, served: ServedImage, limits: Limits) -> Iterator[Sandbox]:
     """Run the image locked down."""
-    with image.sandbox(client, served.image_id, memory_bytes=limits.memory_bytes) as sandbox:
+    with in_sandbox(client, served.image_id, memory_bytes=limits.memory_bytes) as sandbox:
         yield sandbox
 
 
-def ready(sandbox: image.Sandbox, served: ServedImage, limits: Limits) -> Server:
+def ready(sandbox: Sandbox, served: ServedImage, limits: Limits) -> Server:
     """Wait until the server is ready. Raises Unavailable."""
     server = server_at(sandbox.host, sandbox.port, model=served.model, timeout_s=TIMEOUT_S)
     try:

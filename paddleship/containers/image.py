@@ -1,4 +1,4 @@
-"""The only module that uses Docker: find the engine, build and inspect images, run a container with restricted rights."""
+"""Find the Docker engine, and build, inspect, name and remove images."""
 
 from __future__ import annotations
 
@@ -7,36 +7,26 @@ import io
 import json
 import os
 import re
-import signal
-import sys
 import tarfile
-import threading
-import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from paddleship.containers import ownership
 from paddleship.custody.differing import show_both
 from paddleship.errors import BadInput, PaddleshipError, Unavailable
 from paddleship.image import configuration
 from paddleship.image.configuration import OF_THE_BUILD
-from paddleship.lineage.release import CANDIDATE_LABEL, CREATED
-from paddleship.shipped.computing.runtimes import registry
-from paddleship.system import locks, processes
+from paddleship.lineage.release import CREATED
+from paddleship.system import locks
 
 _AGAIN = "build it again with `paddleship run --again package`"
 OUR_SOCKET = "unix:///run/paddleship/docker.sock"
-_OWNER, _UNTIL = "io.paddleship.acceptance", "io.paddleship.acceptance-until"
-_LONGEST_S = 6 * 3600  # of an acceptance
 _ENGINE_TIMEOUT_S = 120
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/@-]*")
-_TERMINATED = 128 + signal.SIGTERM  # exit code of a container that was asked to stop
 _NO_ENGINE = "run `make engine`, or start one and set DOCKER_HOST; a run ends before it with UNTIL=benchmark (make) or --until benchmark"
 
 
@@ -167,7 +157,7 @@ def python_version(client: Any, image: str) -> str:
     import docker
 
     ask = ["python", "-c", "import platform; print(platform.python_version())"]
-    container = client.containers.create(image, entrypoint=ask, network_disabled=True, labels=_labels())
+    container = client.containers.create(image, entrypoint=ask, network_disabled=True, labels=ownership.labels())
     try:
         container.start()
         failed = container.wait()["StatusCode"]
@@ -187,7 +177,7 @@ def read_file(client: Any, image: str, path: str) -> str:
 
     if not exists(client, image):
         return ""
-    container = client.containers.create(image, entrypoint=["-"], network_disabled=True, labels=_labels())
+    container = client.containers.create(image, entrypoint=["-"], network_disabled=True, labels=ownership.labels())
     try:
         content = b"".join(container.get_archive(path)[0])
     except docker.errors.NotFound:
@@ -379,172 +369,3 @@ def _named(client: Any, name: str) -> tuple[str, Any]:
     if (image := find(client, name)) is None:
         raise BadInput(f"{name!r} is neither a container nor an image of the engine: see `docker ps -a` and `docker images`")
     return f"image {name if name in image.tags else (image.tags or [image.id])[0]}", image
-
-
-@dataclass
-class Sandbox:
-    """A container with restricted rights, and the address of its ports: `published` has the port at which each is reached."""
-
-    container: Any
-    host: str
-    published: Mapping[int, int]
-    stopped: bool = False
-
-    @property
-    def port(self) -> int:
-        """That of HTTP, or the only one."""
-        return next(iter(self.published.values()))
-
-    @property
-    def state(self) -> dict[str, Any]:
-        self.container.reload()
-        return dict(self.container.attrs["State"])
-
-    def require_not_stopped(self) -> None:
-        """Raise Unavailable if somebody else asked the container to stop, as an engine does that is restarted."""
-        if self.stopped:
-            return
-        state = self.state
-        if not state["Running"] and state["ExitCode"] == _TERMINATED:
-            raise Unavailable("the container was stopped from outside: see that the Docker engine runs, then run the same command again")
-
-    def logs(self) -> str:
-        return str(self.container.logs(tail=20).decode(errors="replace"))
-
-    def peak_memory_bytes(self) -> int:
-        """The highest memory use in the engine's record; without a record (cgroup v2), the current use."""
-        usage = self.container.stats(stream=False).get("memory_stats", {})
-        return int(usage.get("max_usage") or usage.get("usage") or 0)
-
-    def memory_bytes(self) -> int:
-        """The current memory use, without files, which count for the container that read them first."""
-        details = self.container.stats(stream=False).get("memory_stats", {}).get("stats", {})
-        return int(details.get("total_rss", details.get("anon", 0)))
-
-    def stop(self, *, timeout_s: int) -> tuple[float, int]:
-        """Ask the server to stop. Returns the seconds until it ended, and its exit code."""
-        self.require_not_stopped()
-        self.stopped = True
-        start = time.perf_counter()
-        self.container.stop(timeout=timeout_s)
-        return time.perf_counter() - start, int(self.state["ExitCode"])
-
-
-@contextmanager
-def sandbox(
-    client: Any, image: str, *, memory_bytes: int, ports: Sequence[int] = (8000,), options: Sequence[str] = ()
-) -> Iterator[Sandbox]:
-    """Run `image` with access to its ports only: read-only root, no capabilities, no new privileges, limits, no outgoing network.
-
-    `options` are those of its server, beside the ones in the image. If the engine is on this Linux host, the network is internal and the
-    container has its own address; otherwise the ports are published on 127.0.0.1. Container and network are removed afterwards, also on
-    SIGTERM. Leftovers of a killed run are removed first. Raises Unavailable if somebody else stopped the container, because its answers
-    then say nothing about the image.
-    """
-    _remove_leftovers(client)
-    with _ended_by_sigterm():
-        yield from _sandbox(client, image, memory_bytes=memory_bytes, ports=ports, options=options)
-
-
-def _sandbox(client: Any, image: str, *, memory_bytes: int, ports: Sequence[int], options: Sequence[str]) -> Iterator[Sandbox]:
-    _require_of_this_machine(client)
-    local = _shares_our_network(client)
-    network = client.networks.create(f"paddleship-accept-{uuid.uuid4().hex[:12]}", internal=local, labels=_labels())
-    try:
-        container = client.containers.create(
-            image,
-            command=[*options] or None,
-            name=network.name,
-            network=network.name,
-            ports=None if local else {f"{port}/tcp": ("127.0.0.1", None) for port in ports},
-            labels=_labels(),
-            **with_gpus(client, image),
-            **locked_down(memory_bytes=memory_bytes),
-        )
-        container.start()
-        container.reload()
-        settings = container.attrs["NetworkSettings"]
-        if local:
-            made = Sandbox(container, settings["Networks"][network.name]["IPAddress"], {port: port for port in ports})
-        else:
-            published = {port: int(settings["Ports"][f"{port}/tcp"][0]["HostPort"]) for port in ports}
-            made = Sandbox(container, "127.0.0.1", published)
-        try:
-            yield made
-        finally:
-            made.require_not_stopped()
-    finally:
-        for container in client.containers.list(all=True, filters={"name": network.name}, ignore_removed=True):
-            remove_container(container)  # found by name, because an interrupt may come before the engine's answer is read
-        remove_network(network)
-
-
-def with_gpus(client: Any, image: str) -> dict[str, Any]:
-    """The options of a container of this image: all GPUs of the host if its candidate computes on a GPU, otherwise none."""
-    import docker
-
-    kind = registry.kinds().get(client.images.get(image).labels.get(CANDIDATE_LABEL, ""))
-    return {"device_requests": [docker.types.DeviceRequest(count=-1, capabilities=[["gpu"]])]} if kind and kind.gpu else {}
-
-
-def locked_down(*, memory_bytes: int) -> dict[str, Any]:
-    """The restrictions of our containers: no writing, no capabilities, no new privileges, and limits on memory and processes."""
-    return {
-        "read_only": True,
-        "tmpfs": {"/tmp": "size=64m,mode=1777"},  # noqa: S108 a folder of the container
-        "cap_drop": ["ALL"],
-        "security_opt": ["no-new-privileges"],
-        "mem_limit": memory_bytes,
-        "memswap_limit": memory_bytes,
-        "pids_limit": 256,
-        "init": True,
-    }
-
-
-def _require_of_this_machine(client: Any) -> None:
-    """Raise Unavailable if the containers of the engine cannot be reached from here."""
-    if urlsplit(str(client.api.base_url)).hostname not in ("localhost", "localnpipe", "127.0.0.1", "::1"):
-        raise Unavailable(
-            f"the Docker engine {host_of(client)} is on another machine, and its containers cannot be reached from here: "
-            "run there, or give `package` and `accept` a worker there (--on)"
-        )
-
-
-def _shares_our_network(client: Any) -> bool:
-    """Whether a container's own address can be reached: not if the engine is remote, rootless or in a virtual machine."""
-    facts = client.info()
-    inside = "Docker Desktop" in facts.get("OperatingSystem", "") or "name=rootless" in (facts.get("SecurityOptions") or [])
-    return sys.platform == "linux" and str(client.api.base_url) == "http+docker://localhost" and not inside
-
-
-def _labels() -> dict[str, str]:
-    """Labels with the process that made a container or network, and when it expires if that process cannot be seen."""
-    return {_OWNER: processes.identity(), _UNTIL: str(int(time.time() + _LONGEST_S))}
-
-
-def _remove_leftovers(client: Any) -> None:
-    """Remove containers and networks of killed acceptances; those of living processes stay, also in other pid namespaces."""
-    for container in client.containers.list(all=True, filters={"label": _OWNER}, ignore_removed=True):
-        if _is_left_over(container.labels):
-            remove_container(container)
-    for network in client.networks.list(filters={"label": _OWNER}):
-        if _is_left_over(network.attrs["Labels"]):
-            remove_network(network)
-
-
-def _is_left_over(labels: Mapping[str, str]) -> bool:
-    lives = processes.is_alive(labels[_OWNER])
-    return time.time() > float(labels[_UNTIL]) if lives is None else not lives
-
-
-@contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that every `finally` runs and nothing stays in the engine."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)

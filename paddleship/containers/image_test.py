@@ -17,7 +17,7 @@ from paddleship.acceptance.transports import other_server, replaced_processes, s
 from paddleship.config import loosening
 from paddleship.config.params import Params
 from paddleship.config.sections.accept import Accept
-from paddleship.containers import image
+from paddleship.containers.sandbox import Sandbox, in_sandbox
 from paddleship.data import dataset
 from paddleship.data.dataset import Rows
 from paddleship.errors import PaddleshipError
@@ -159,7 +159,7 @@ def _observe(
     rows = _rows(params, encoders)
     start, answered = time.perf_counter(), []
     ports, limited = (PORT, *params.package.ports.values()), [] if max_batch is None else ["--max-batch", str(max_batch)]
-    with image.sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports, options=limited) as sandbox:
+    with in_sandbox(client, image_id, memory_bytes=params.accept.memory_bytes, ports=ports, options=limited) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name, timeout_s=TIMEOUT_S)
         wait_until_ready(server, sandbox, deadline=start + params.accept.ready_timeout_s)
         try:
@@ -190,13 +190,13 @@ def _rows(params: Params, encoders: Preprocess) -> Rows:
     return rows.joined(missing_rows.made_from(rows, encoders))
 
 
-def other_servers(sandbox: image.Sandbox, server: Server, params: Params) -> Iterator[Server]:
+def other_servers(sandbox: Sandbox, server: Server, params: Params) -> Iterator[Server]:
     """The same server over the transports beside HTTP."""
     for name, port in params.package.ports.items():
         yield other_server(name, sandbox.host, sandbox.published[port], beside=server, model=params.name, timeout_s=TIMEOUT_S)
 
 
-def require_running(sandbox: image.Sandbox) -> None:
+def require_running(sandbox: Sandbox) -> None:
     """Raise EndedError if the container ended by itself."""
     sandbox.require_not_stopped()
     state = sandbox.state
@@ -253,7 +253,7 @@ def _speed(observed: Observed) -> dict[str, float]:
     return {**latencies, f"{transport}_throughput_per_s": observed.load.throughput_per_s}
 
 
-def wait_until_ready(server: Server, sandbox: image.Sandbox, *, deadline: float) -> None:
+def wait_until_ready(server: Server, sandbox: Sandbox, *, deadline: float) -> None:
     """Poll until the server is ready. Raises NotReadyError."""
     while time.perf_counter() < deadline:
         try:

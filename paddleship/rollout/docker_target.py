@@ -18,6 +18,7 @@ from typing import Any
 
 from paddleship.config.sections.promote import Target
 from paddleship.containers import image
+from paddleship.containers.sandbox import locked_down, with_gpus
 from paddleship.errors import BadInput, Unavailable
 from paddleship.image import requirements
 from paddleship.shipped.computing.files import tree_sha256
@@ -184,7 +185,7 @@ class DockerTarget:
                 ports={f"{_PORT}/tcp": (self._settings.address, self._settings.port)},
                 labels={_TARGET: self._settings.name, _SERVES: self._address},
                 restart_policy={"Name": "unless-stopped"},
-                **image.locked_down(memory_bytes=512 * 2**20),
+                **locked_down(memory_bytes=512 * 2**20),
             )
             try:
                 inside.connect(proxy)
@@ -225,8 +226,8 @@ class DockerTarget:
             labels={_TARGET: self._settings.name},
             restart_policy={"Name": "unless-stopped"},
             **self._with_sample(),
-            **image.with_gpus(self._client, image_id),
-            **image.locked_down(memory_bytes=self._memory_bytes),
+            **with_gpus(self._client, image_id),
+            **locked_down(memory_bytes=self._memory_bytes),
         )
         server.start()
 

@@ -17,6 +17,7 @@ from paddleship.acceptance.transport import ServerError
 from paddleship.acceptance.transports import server_at
 from paddleship.config.params import Params
 from paddleship.containers import image, image_test
+from paddleship.containers.sandbox import in_sandbox
 from paddleship.errors import GateFailed, Unavailable
 from paddleship.promotion import answers, signatures
 from paddleship.promotion.answers import Recording
@@ -287,7 +288,7 @@ def _departures(rollout: Rollout, identity: str) -> list[str]:
         raise Unavailable(
             f"the image {rollout.shipped.image} is not in the engine, and no registry has it: `docker load` it, then run this again"
         )
-    with image.sandbox(rollout.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
+    with in_sandbox(rollout.client, identity, memory_bytes=params.accept.memory_bytes) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model=params.name)
         try:
             image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + params.accept.ready_timeout_s)

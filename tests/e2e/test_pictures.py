@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from paddleship.config import loading
-from paddleship.containers import image
+from paddleship.containers.sandbox import in_sandbox
 from paddleship.data import dataset
 from paddleship.shipped.computing import preprocess
 from paddleship.shipped.computing.candidate import Candidate
@@ -207,7 +207,7 @@ def test_a_resnet18_from_a_checkpoint_answers_a_jpeg_by_curl_as_eager_does(folde
     assert release["accepted"]
     photo = tmp_path / "photo.jpg"
     photo.write_bytes(encoded(drawn(120, 80, seed=99), "JPEG"))
-    with image.sandbox(engine, json.loads((checkout / "image.json").read_text())["image_id"], memory_bytes=10**9) as sandbox:
+    with in_sandbox(engine, json.loads((checkout / "image.json").read_text())["image_id"], memory_bytes=10**9) as sandbox:
         answer = _curl(f"http://{sandbox.host}:{sandbox.port}/v2/models/photos/infer", photo)
     _remove_images(engine)
     scores = np.array(answer["outputs"][0]["data"], np.float32)

@@ -18,6 +18,7 @@ from onnx import numpy_helper
 
 from paddleship.acceptance.transports import server_at
 from paddleship.containers import image, image_test
+from paddleship.containers.sandbox import in_sandbox
 from paddleship.errors import BadInput
 from paddleship.lineage import receipts
 from paddleship.proof.cases.inputs import Case
@@ -162,7 +163,7 @@ def test_an_image_with_grpc_is_accepted_over_both_transports(packaged, copy_of, 
 
 
 def test_the_container_runs_behind_bars(packaged, engine):
-    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as sandbox:
+    with in_sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000) as sandbox:
         host = sandbox.container.attrs["HostConfig"]
         assert host["ReadonlyRootfs"] is True
         assert host["CapDrop"] == ["ALL"]
@@ -385,7 +386,7 @@ def long_acceptance(packaged, copy_of, engine):
 
 
 def test_a_container_that_is_killed_for_its_memory_is_told_with_its_limit(packaged, engine):
-    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=12_000_000) as sandbox:
+    with in_sandbox(engine, packaged[1]["image_id"], memory_bytes=12_000_000) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model="linear", timeout_s=5)
         with pytest.raises(image_test.NotReadyError, match=r"needed more memory than its limit of 12,0.* bytes, and was killed") as ended:
             image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + 60)
@@ -394,7 +395,7 @@ def test_a_container_that_is_killed_for_its_memory_is_told_with_its_limit(packag
 
 def test_the_server_of_a_sandbox_gets_its_options(packaged, engine):
     options = ["--max-batch", "3"]
-    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000, options=options) as sandbox:
+    with in_sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000, options=options) as sandbox:
         server = server_at(sandbox.host, sandbox.port, model="linear", timeout_s=30)
         image_test.wait_until_ready(server, sandbox, deadline=time.perf_counter() + 60)
         with closing(server.connect()) as client:
@@ -432,12 +433,12 @@ def test_sigterm_leaves_nothing_behind(long_acceptance, engine):
 
 
 def test_the_next_acceptance_removes_what_a_killed_one_left_and_leaves_a_living_one_alone(long_acceptance, packaged, engine):
-    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+    with in_sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
         assert len(owned(engine, long_acceptance.pid)) == 2
     long_acceptance.kill()
     long_acceptance.wait()
     assert len(owned(engine, long_acceptance.pid)) == 2
-    with image.sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
+    with in_sandbox(engine, packaged[1]["image_id"], memory_bytes=300_000_000):
         assert not owned(engine, long_acceptance.pid)
 
 

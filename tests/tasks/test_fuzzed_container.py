@@ -8,6 +8,7 @@ import grpc
 import pytest
 
 from paddleship.containers import image
+from paddleship.containers.sandbox import in_sandbox
 from tests.paddleship.shipped.serving.processes.clients import count_of, is_ready, until
 from tests.paddleship.shipped.serving.transports import fuzzing
 from tests.paddleship.shipped.serving.transports.grpc import test_grpc_fuzzing
@@ -35,7 +36,7 @@ def fuzzed(several, engine, tmp_path_factory):
 @pytest.mark.parametrize("runs", [1, pytest.param(20, marks=[pytest.mark.long, pytest.mark.timeout(4 * 3600)])])
 def test_a_container_of_256_mb_survives_the_fuzzers_of_all_transports(fuzzed, engine, runs):
     good, bad, mutants, document = (30, fuzzing.FEW, 1, 4) if runs == 1 else (100, 260, 20, 25)
-    with image.sandbox(engine, fuzzed, memory_bytes=MEMORY_BYTES, ports=PORTS) as box:
+    with in_sandbox(engine, fuzzed, memory_bytes=MEMORY_BYTES, ports=PORTS) as box:
         address = (box.host, box.published[8000])
         until("it is not ready", lambda: is_ready(address))
         begun, counts, used = box.state["StartedAt"], [0, 0, 0], []

@@ -9,27 +9,28 @@ from types import SimpleNamespace
 import pytest
 from docker.errors import APIError
 
-from paddleship.containers import image
+from paddleship.containers import image, ownership
+from paddleship.containers.sandbox import Sandbox
 from paddleship.errors import Unavailable
 from paddleship.system import processes
 
 
 def labels(owner, *, left_s=60.0):
-    return {image._OWNER: owner, image._UNTIL: str(int(time.time() + left_s))}
+    return {ownership.OWNER: owner, ownership.UNTIL: str(int(time.time() + left_s))}
 
 
 def test_what_a_living_process_made_stays_however_long_it_takes():
-    assert not image._is_left_over(labels(processes.identity(), left_s=-60))
+    assert not ownership.is_left_over(labels(processes.identity(), left_s=-60))
 
 
 def test_what_a_dead_process_made_is_left_over_at_once():
     realm, _, started = processes.identity().rsplit("/", 2)
-    assert image._is_left_over(labels(f"{realm}/{2**22 + 1}/{started}"))
+    assert ownership.is_left_over(labels(f"{realm}/{2**22 + 1}/{started}"))
 
 
 @pytest.mark.parametrize(("left_s", "left_over"), [(60, False), (-60, True)])
 def test_what_was_made_out_of_sight_is_left_over_only_after_its_time(left_s, left_over):
-    assert image._is_left_over(labels("another-boot/pid:[1]/7/1.00", left_s=left_s)) is left_over
+    assert ownership.is_left_over(labels("another-boot/pid:[1]/7/1.00", left_s=left_s)) is left_over
 
 
 class Engine(BaseHTTPRequestHandler):
@@ -75,7 +76,7 @@ def test_what_an_engine_refuses_is_told_with_its_reason(engine):
 
 def sandbox(**state):
     container = SimpleNamespace(reload=lambda: None, attrs={"State": state}, stop=lambda **_: None)
-    return image.Sandbox(container, "127.0.0.1", {8000: 8000})
+    return Sandbox(container, "127.0.0.1", {8000: 8000})
 
 
 def test_a_container_that_somebody_else_stopped_says_nothing_about_its_image():

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from paddleship.containers import image
+from paddleship.containers.sandbox import locked_down
 from tests.e2e import name_server
 
 BASE = "python:3.11-slim"
@@ -45,7 +46,7 @@ def serve(engine):
         names.start()
         until("the name server did not start", lambda: b"ready" in names.logs())
         mine = {"network_mode": f"container:{names.id}", "environment": environment}
-        served = engine.containers.create(image_id, **image.locked_down(memory_bytes=10**9), **mine)
+        served = engine.containers.create(image_id, **locked_down(memory_bytes=10**9), **mine)
         made.append(served)
         served.start()
         return names, served

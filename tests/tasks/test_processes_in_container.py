@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from paddleship.containers import image
+from paddleship.containers.sandbox import in_sandbox
 from tests.paddleship.shipped.serving.processes.clients import Clients, count_of, is_ready, until
 
 CLIENTS = 16
@@ -50,7 +50,7 @@ def test_an_image_with_several_processes_is_accepted_over_both_transports(severa
 
 
 def test_a_process_of_a_container_that_is_killed_under_load_is_replaced_and_harms_no_other(several, engine):
-    with image.sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
+    with in_sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
         address = (box.host, box.port)
         until("it is not ready", lambda: is_ready(address))
         first = workers(box)
@@ -77,7 +77,7 @@ def test_a_process_of_a_container_that_is_killed_under_load_is_replaced_and_harm
 @pytest.mark.parametrize("stops", [2, pytest.param(100, marks=[pytest.mark.long, pytest.mark.timeout(3600)])])
 def test_a_stop_of_a_container_with_several_processes_leaves_no_request_without_an_answer(several, engine, stops):
     for _ in range(stops):
-        with image.sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
+        with in_sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
             address = (box.host, box.port)
             until("it is not ready", lambda address=address: is_ready(address))
             clients = Clients(address, 2 * CLIENTS, path=PATH, body=BODY)
@@ -91,7 +91,7 @@ def test_a_stop_of_a_container_with_several_processes_leaves_no_request_without_
 
 @pytest.mark.long
 def test_processes_of_a_container_that_are_killed_again_and_again_end_it_with_one_line(several, engine):
-    with image.sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
+    with in_sandbox(engine, several[1]["image_id"], memory_bytes=MEMORY_BYTES) as box:
         until("it is not ready", lambda: is_ready((box.host, box.port)))
         for _ in range(7):
             until("all are replaced", lambda: len(workers(box)) == 2)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from paddleship.containers import image
+from paddleship.containers.sandbox import in_sandbox
 
 CLIENTS = 32
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 0.5]}]})
@@ -66,7 +66,7 @@ def is_ready(address):
 
 def stop_under_load(engine, identity):
     """The clients of a container that is stopped after they got 20 answers each on average."""
-    with image.sandbox(engine, identity, memory_bytes=10**9) as served:
+    with in_sandbox(engine, identity, memory_bytes=10**9) as served:
         address = (served.host, served.port)
         until("the container is not ready", lambda: is_ready(address))
         clients = Clients(address)

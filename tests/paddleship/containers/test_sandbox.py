@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from paddleship.containers import image, image_test
-from paddleship.containers.image import Sandbox
+from paddleship.containers import image_test
+from paddleship.containers.sandbox import Sandbox, in_sandbox, with_gpus
 from paddleship.shipped.computing.candidate import Candidate
 
 
@@ -47,7 +47,7 @@ class Engine:
 def test_an_image_whose_candidate_computes_on_a_gpu_gets_the_gpus_and_no_other_one_does(candidate, count):
     labels = {} if candidate is None else {"io.paddleship.candidate": candidate}
     client = SimpleNamespace(images=SimpleNamespace(get=lambda _: SimpleNamespace(labels=labels)))
-    requests = image.with_gpus(client, "sha256:1").get("device_requests", [])
+    requests = with_gpus(client, "sha256:1").get("device_requests", [])
     assert [(request.count, request.capabilities) for request in requests] == ([(count, [["gpu"]])] if count else [])
 
 
@@ -61,6 +61,6 @@ def test_an_image_for_a_gpu_is_refused_before_it_starts_where_there_is_none(monk
 
 def test_a_container_is_removed_if_an_interrupt_comes_before_the_engine_has_answered():
     engine = Engine()
-    with pytest.raises(KeyboardInterrupt), image.sandbox(engine, "sha256:1", memory_bytes=1):
+    with pytest.raises(KeyboardInterrupt), in_sandbox(engine, "sha256:1", memory_bytes=1):
         pass
     assert engine.made == []
