@@ -27,7 +27,7 @@ from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, cost, difference_text, incomparable, values
+from paddleship.sweep.objectives import OBJECTIVES, cost, difference_text, in_parentheses, incomparable, values
 from paddleship.sweep.variant import Figures
 from paddleship.tracking import client
 from paddleship.tracking.runs import Run
@@ -129,10 +129,14 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
     what = {"score": first.score_name, "latency": "p50", "size": str(first.size_of)}[objective]
     difference = choice.compare(objective, first, second)
     if difference == Difference.CANNOT_TELL:
-        close = "equal" if before == after else f"too close{difference_text(objective, *sorted((first, second), key=cost(objective)))}"
+        close = (
+            "equal"
+            if before == after
+            else f"too close{in_parentheses(difference_text(objective, *sorted((first, second), key=cost(objective))))}"
+        )
         return f"{objective}: cannot tell, {what} {before} and {after} are {close}"
     better, worse = ((one, before, first), (other, after, second))[:: 1 if difference == Difference.BETTER else -1]
-    interval = difference_text(objective, better[2], worse[2])
+    interval = in_parentheses(difference_text(objective, better[2], worse[2]))
     return f"{objective}: {better[0].name} is better, {what} {better[1]} against {worse[1]}{interval}"
 
 

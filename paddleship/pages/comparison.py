@@ -10,7 +10,7 @@ from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, incomparable, values
+from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, in_parentheses, incomparable, values
 from paddleship.sweep.variant import Figures
 
 _ADVICE = {
@@ -135,7 +135,7 @@ def _state(objective: str, usable: Mapping[str, Figures]) -> str:
     own, theirs = values(objective, first, last)
     if own == theirs:
         return f"{title} is equal ({own})"
-    between = f"{own} against {theirs}{difference_text(objective, first, last)}"
+    between = f"{own} against {theirs}{in_parentheses(difference_text(objective, first, last))}"
     if choice.compare(objective, first, last) == Difference.BETTER:
         return f"In {objective} they differ by no more than neighbours can be told apart, and the ends differ ({between})"
     return f"No difference in {objective} shows ({between})"
@@ -151,7 +151,7 @@ def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str
     """The value of a run in an objective, against the next best."""
     own, theirs, name = against_next(objective, one, others)
     what = {"score": f"{one.score_name.replace('_', ' ')} {own}", "latency": f"{own} for a request", "size": own}[objective]
-    return f"{what} against {theirs} of {name}{difference_text(objective, one, others[name])}"
+    return f"{what} against {theirs} of {name}{in_parentheses(difference_text(objective, one, others[name]))}"
 
 
 def _listed(names: Sequence[str]) -> str:

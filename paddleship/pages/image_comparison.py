@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from paddleship.promotion.image_comparison import LATENCY, SCORE, ComparedImage, ImageComparison
 from paddleship.reports import units
-from paddleship.reports.figures import shares
+from paddleship.reports.figures import change, shares
 from paddleship.statistics.estimates import Difference, Interval
 
 _SHORT = 12  # characters of a digest
-_SMALL = 0.0005  # a difference of scores that four decimals do not show
 _DISTURBED = 1.1  # two containers of one image on an idle machine differ by a few hundredths
 _OBJECTIVES = (SCORE, LATENCY)
 
@@ -107,7 +106,7 @@ def _advantage(compared: ImageComparison, objective: str, leader: ComparedImage)
     if objective == SCORE and (drop := compared.answers.drop):
         own, theirs = _scores(compared) if not second else _scores(compared)[::-1]
         gain = Interval(-drop.value, -drop.high, -drop.low) if second else drop
-        return f"{_metric(compared)} {own} against {theirs} ({_gain(gain)})"
+        return f"{_metric(compared)} {own} against {theirs} ({change(*gain)})"
     speedup = compared.latency.speedup or Interval(1, 1, 1)
     gain = speedup if second else Interval(1 / speedup.value, 1 / speedup.high, 1 / speedup.low)
     times = [units.duration(one.value) for index in ((1, 0) if second else (0, 1)) if (one := compared.p50_ms(index))]
@@ -127,7 +126,7 @@ def _even(compared: ImageComparison, objective: str) -> str:
     own, theirs = _scores(compared)
     if own == theirs and drop.low == drop.high:
         return f"both have the {metric} {own}"
-    return f"no difference in {metric} shows ({own} and {theirs}, {_gain(Interval(-drop.value, -drop.high, -drop.low))})"
+    return f"no difference in {metric} shows ({own} and {theirs}, {change(-drop.value, -drop.high, -drop.low)})"
 
 
 def _would_tell(compared: ImageComparison) -> str:
@@ -162,9 +161,9 @@ def _score_fact(compared: ImageComparison) -> list[Fact]:
     drop = compared.answers.drop
     if drop is None:
         return []
-    change = f"{_gain(Interval(-drop.value, -drop.high, -drop.low))}: {compared.verdicts[SCORE]}"
+    gain = f"{change(-drop.value, -drop.high, -drop.low)}: {compared.verdicts[SCORE]}"
     first, second = _scores(compared)
-    return [Fact(_metric(compared), first, second, change)]
+    return [Fact(_metric(compared), first, second, gain)]
 
 
 def _latency_fact(compared: ImageComparison) -> list[Fact]:
@@ -204,13 +203,6 @@ def _scores(compared: ImageComparison) -> tuple[str, str]:
 
 def _metric(compared: ImageComparison) -> str:
     return compared.answers.metric.replace("_", " ")
-
-
-def _gain(interval: Interval) -> str:
-    """A difference of scores with its interval, in so many digits that it is not mistaken for none."""
-    digits = ".4f" if abs(interval.value) >= _SMALL else ".2g"
-    value, low, high = (f"{one:+z{digits}}" for one in interval)
-    return f"{value}, 95% interval {low} to {high}"
 
 
 def _bytes(count: int) -> str:

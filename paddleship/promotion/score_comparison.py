@@ -15,7 +15,7 @@ from paddleship.data.row_text import of_row, of_value
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.numerics import differences
-from paddleship.reports.figures import shares
+from paddleship.reports.figures import change, shares
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.task_kinds.registration import Positions
 from paddleship.statistics.estimates import Interval
@@ -50,8 +50,8 @@ class Comparison:
             reason = "labels and outputs do not fit together" if self.labelled else "the rows have no labels"
             return f"the scores are unknown, because {reason}"
         challenger, champion = shares(self.challenger, self.champion)
-        change = f"{-self.drop.value:+z.4f}, 95% interval {-self.drop.high:+z.4f} to {-self.drop.low:+z.4f}"
-        return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({change})"
+        gain = change(-self.drop.value, -self.drop.high, -self.drop.low)
+        return f"{self.metric} {challenger} against {champion} on {self.rows:,} rows ({gain})"
 
     def metrics(self) -> dict[str, float | int]:
         """Flat, without what could not be computed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+_SEEN = 1e-4  # the least that four decimals show
 _DIGITS, _MOST = 4, 17  # significant ones; 17 tell any two numbers of float64 apart
 
 
@@ -45,6 +46,12 @@ def column(values: Sequence[float], digits: int = _DIGITS) -> list[str]:
         if len({*texts}) == len({*values}):
             break
     return texts
+
+
+def change(value: float, low: float, high: float) -> str:
+    """A difference of scores with its interval: with four decimals, or two digits where one of them would be read as 0."""
+    digits = ".4f" if min((abs(number) for number in (value, low, high) if number), default=1) >= _SEEN else ".2g"
+    return f"{value:+z{digits}}, 95% interval {low:+z{digits}} to {high:+z{digits}}"
 
 
 def share(value: float) -> str:

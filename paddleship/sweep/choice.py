@@ -16,7 +16,17 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
-from paddleship.sweep.objectives import OBJECTIVES, Name, against_next, cost, difference_text, incomparable, score_difference, values
+from paddleship.sweep.objectives import (
+    OBJECTIVES,
+    Name,
+    against_next,
+    cost,
+    difference_text,
+    in_parentheses,
+    incomparable,
+    score_difference,
+    values,
+)
 from paddleship.sweep.variant import Figures
 
 _SIZE_EFFECT = 0.01
@@ -107,7 +117,8 @@ def _best_in(objective: str, best: int, left: Mapping[int, Figures]) -> str:
     own, theirs, number = against_next(objective, left[best], {other: figures for other, figures in left.items() if other != best})
     if why := incomparable(objective, left[best], left[number]):
         return f"{best} is the only one whose {objective} can be compared ({why})"
-    return f"best in {objective}: {own} against {theirs} of variant {number}{difference_text(objective, left[best], left[number])}"
+    seen = in_parentheses(difference_text(objective, left[best], left[number]))
+    return f"best in {objective}: {own} against {theirs} of variant {number}{seen}"
 
 
 def _alike_in(objective: str, near: Mapping[int, Figures]) -> str:
@@ -118,7 +129,7 @@ def _alike_in(objective: str, near: Mapping[int, Figures]) -> str:
     if own == theirs:
         return f"in {objective}, {_listed(near)} have the same ({own})"
     seen = difference_text(objective, near[best], near[worst])
-    return f"in {objective}, none is measurably better than {_listed(near)} ({own} to {theirs}{seen.replace(' (', '; ').removesuffix(')')})"
+    return f"in {objective}, none is measurably better than {_listed(near)} ({own} to {theirs}{'; ' * bool(seen)}{seen})"
 
 
 def _refusal(figures: Figures, settings: Sweep) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from paddleship.reports import row_scores, units
-from paddleship.reports.figures import share, shares
+from paddleship.reports.figures import change, share, shares
 from paddleship.statistics import paired_scores
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep.variant import Figures
@@ -15,7 +15,6 @@ from paddleship.sweep.variant import Figures
 Name = TypeVar("Name", int, str)
 
 OBJECTIVES = ("score", "latency", "size")
-_FEWEST_DIGITS, _MOST_DIGITS = 4, 9
 
 
 def cost(objective: str) -> Callable[[Figures], float]:
@@ -57,20 +56,23 @@ def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:
 
 def score_difference(one: Figures, other: Figures) -> Interval | None:
     """How much better the score of `one` is, with the interval of paired rows; None if they do not compare, or the rows are not known."""
-    return (
-        None if incomparable("score", one, other) else paired_scores.difference(*map(row_scores.unpack, (one.row_scores, other.row_scores)))
-    )
+    if incomparable("score", one, other):
+        return None
+    return paired_scores.difference(row_scores.unpack(one.row_scores), row_scores.unpack(other.row_scores))
 
 
 def difference_text(objective: str, one: Figures, other: Figures) -> str:
-    """What is known of the difference of two scores, in parentheses: its interval, or that there is none. Empty for other objectives."""
+    """What is known of the difference of two scores: its interval, or that there is none. Empty for other objectives."""
     if objective != "score" or incomparable("score", one, other):
         return ""
     if seen := score_difference(one, other):
-        known = [abs(number) for number in seen if number]
-        digits = min(max([_FEWEST_DIGITS, *(1 - math.floor(math.log10(number)) for number in known)]), _MOST_DIGITS)
-        return f" ({seen.value:+z.{digits}f}, 95% interval {seen.low:+z.{digits}f} to {seen.high:+z.{digits}f})"
-    return "" if one.score_has_interval else " (by value, without an interval)"
+        return change(*seen)
+    return "" if one.score_has_interval else "by value, without an interval"
+
+
+def in_parentheses(text: str) -> str:
+    """A text to be appended to another; empty if it is."""
+    return f" ({text})" if text else ""
 
 
 def against_next(objective: str, one: Figures, others: Mapping[Name, Figures]) -> tuple[str, str, Name]:

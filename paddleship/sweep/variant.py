@@ -31,10 +31,10 @@ class SizeOf(StrEnum):
 class Figures(BaseModel):
     """What a variant measured, each with its 95% interval where there is one.
 
-    `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to
-    the score (packed), `data_sha256` names the rows. `p50_ms` is
-    the winner's for one request, `speedup` that over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is
-    as wide as the largest of: the interval of the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side.
+    `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to the
+    score (packed), `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that over the variant's own eager
+    model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of the speedup, the ratio of eager
+    to itself, and half of `benchmark.effect` on each side.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")

@@ -59,7 +59,8 @@ class InfluenceWorker:
         while count < calls and (count == 1 or self._real_time() < end):
             self.ask(inputs, setting)
             count += 1
-        return count, before.changes(self._eager.layer), settled.changes(self._eager.layer, read=True)
+        after = State.of(self._eager.layer)
+        return count, before.changes(after), settled.changes(after, read=True)
 
     def reads(self) -> list[Read]:
         return list(self._seen.reads)

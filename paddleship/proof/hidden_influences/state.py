@@ -41,10 +41,9 @@ class State:
                         digests[file, name] = (*digests.get((file, name), ()), _digest(value))
         return cls(digests)
 
-    def changes(self, layer: Any, *, read: bool = False) -> list[str]:
-        """`file:line` of state that has changed since, if a line outside `__init__` writes it. `read`: and if another line reads it."""
-        after = State.of(layer).values
-        changed = [key for key, value in after.items() if value != self.values.get(key)]
+    def changes(self, after: State, *, read: bool = False) -> list[str]:
+        """`file:line` of state that differs in `after`, if a line outside `__init__` writes it. `read`: and another line reads it."""
+        changed = [key for key, value in after.values.items() if value != self.values.get(key)]
         return [line for file, name in changed if not read or _is_read(file, name) for line in _writers(file, name)]
 
 

@@ -55,3 +55,16 @@ def test_a_column_has_the_digits_that_tell_its_figures_apart():
     assert figures.column([205.99, 203.01, 203.01], 3) == ["206", "203", "203"]
     assert figures.column([205.99, 206.01], 3) == ["205.99", "206.01"]
     assert figures.column([], 3) == []
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ((0.0158, 0.0023, 0.0288), "+0.0158, 95% interval +0.0023 to +0.0288"),
+        ((0.002, -0.0014, 0.0054), "+0.0020, 95% interval -0.0014 to +0.0054"),
+        ((0.0003, 0.00002, 0.0006), "+0.0003, 95% interval +2e-05 to +0.0006"),
+        ((0.0, 0.0, 0.0), "+0.0000, 95% interval +0.0000 to +0.0000"),
+    ],
+)
+def test_a_difference_that_counts_is_not_read_as_none(interval, text):
+    assert figures.change(*interval) == text
