@@ -35,10 +35,16 @@ def incomparable(objective: str, one: Figures, other: Figures) -> str:
         if not (one.valid and other.valid):
             return "the machine was not free"
         return "" if one.measured_on == other.measured_on else "it was measured on different machines"
+    return _incomparable_scores(one, other)
+
+
+def _incomparable_scores(one: Figures, other: Figures) -> str:
     if any(math.isinf(cost("score")(figures)) for figures in (one, other)):
         return "a score is unknown"
-    if (one.score_name, one.score_code) != (other.score_name, other.score_code):
+    if one.score_name != other.score_name:
         return "the scores are of different metrics"
+    if one.score_code != other.score_code:
+        return "the metrics differ, or their code does"
     return "" if one.data_sha256 == other.data_sha256 else "the scores are on different rows"
 
 

@@ -7,10 +7,12 @@ from functools import cache
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
+from paddleship.data.task_kinds import function_code
 from paddleship.data.task_kinds.registration import TaskKind
-from paddleship.errors import ParamsError, RegistrationError
+from paddleship.errors import ModelError, ParamsError, RegistrationError
 from paddleship.shipped.computing import discovery
 from paddleship.shipped.computing.discovery import Registered
+from paddleship.shipped.computing.references import resolve
 from paddleship.shipped.computing.task_kinds import registry as decisions
 from paddleship.shipped.computing.task_kinds.registration import functions_of
 
@@ -61,9 +63,14 @@ def entry_points() -> Mapping[str, EntryPoint]:
 
 
 def score_code(name: str) -> str:
-    """What the score of a task kind is besides its name: the user's functions, or the code of the user's kind; empty for ours."""
-    own = functions_of(name)[1] or code(name)
-    return ", ".join(f"{what} {value}" for what, value in sorted(own.items()))
+    """What the score of a task kind is besides its name: the user's metric with its code, or the code of the user's kind; else empty.
+
+    Raises ModelError for a metric that cannot be imported.
+    """
+    if metric := functions_of(name)[1].get("metric"):
+        function = resolve(metric, key="data.task.metric", error=ModelError)
+        return f"metric {metric} {function_code.code_sha256(metric, function)}"
+    return ", ".join(f"{what} {value}" for what, value in sorted(code(name).items()))
 
 
 def code(name: str) -> dict[str, str]:
