@@ -19,10 +19,10 @@ from paddleship.errors import DataError
 Rows = Iterator[dict[str, Any]]
 _WHOLE, _REAL = re.compile(r"[+-]?[0-9]+"), re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _OPTIONS: dict[str, tuple[str, ...]] = {
-    "csv": ("delimiter", "encoding", "vectors", "lists", "pictures"),
+    "csv": ("delimiter", "encoding", "missing", "vectors", "lists", "pictures"),
     "jsonl": ("encoding",),
     "parquet": (),
-    "pictures": ("labels", "delimiter", "encoding", "vectors", "lists"),
+    "pictures": ("labels", "delimiter", "encoding", "missing", "vectors", "lists"),
 }
 
 
@@ -87,23 +87,25 @@ def _csv(
     needed: tuple[str, ...],
     delimiter: str = ",",
     encoding: str = "utf-8-sig",
+    missing: Sequence[str] = (),
     vectors: Mapping[str, Sequence[str]] | None = None,
     lists: Mapping[str, str] | None = None,
     pictures: Sequence[str] = (),
 ) -> Rows:
     """The rows of a file with a header. An empty cell is None, and a number is one unless its column is in `text`.
 
-    `vectors` makes one column of several, as in {x: [x0, x1]}, with None for an empty cell. `lists` names columns whose cells are lists,
-    with the separator; `pictures` columns whose cells are paths of pictures, below the folder of the file.
+    `missing` are texts that stand for an empty cell, such as NA. `vectors` makes one column of several, as in {x: [x0, x1]}, with None for
+    an empty cell. `lists` names columns whose cells are lists, with the separator; `pictures` columns whose cells are paths of pictures,
+    below the folder of the file.
     """
-    joined, split = _mapping("vectors", vectors), _mapping("lists", lists)
+    joined, split, blank = _mapping("vectors", vectors), _mapping("lists", lists), _texts("missing", missing)
     text = text.union(*(parts for name, parts in joined.items() if name in text))
     with path.open(newline="", encoding=encoding) as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             header = next(lines, [])
             _check_header(path, header, joined, split, needed)
-            for cells in lines:
+            for cells in ([("" if cell.strip() in blank else cell) for cell in line] for line in lines):
                 if cells:
                     where = f"line {lines.line_num} of {str(path)!r}"
                     row = _row(header, cells, where, text=text | {*pictures}, joined=joined, split=split)
@@ -116,6 +118,12 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise DataError(f"data.kwargs.{key} must be a mapping of columns (got {value!r:.60}): write {key}: {{COLUMN: …}}")
     return value or {}
+
+
+def _texts(key: str, value: Any) -> frozenset[str]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(text, str) for text in value):
+        raise DataError(f'data.kwargs.{key} must be a list of texts (got {value!r:.60}): write {key}: [NA, "?"], and numbers in quotes')
+    return frozenset(text.strip() for text in value)
 
 
 def _check_header(

@@ -114,9 +114,23 @@ def test_a_word_in_a_column_of_numbers_is_refused_with_row_column_and_value(para
         dataset.clean(read(values), values.data, RowValidator.of(values))
 
 
+def test_texts_that_stand_for_an_empty_cell_are_missing_in_every_column_and_counted(params, tmp_path):
+    lines = ["A,NA,1, -999 ,high", "NA,1,2,3,low", "NAN,1,2,?,high", *(f"B{number},1,2,3,low" for number in range(40))]
+    (tmp_path / "raw.csv").write_text("\n".join(["name,x0,x1,price,label", *lines]), encoding="utf-8")
+    values = params(missing=["NA", "?", "-999"], **VECTORS)
+    rows = read(values)
+    assert [row["name"] for row in rows[:4]] == ["A", None, "NAN", "B0"]
+    assert [row["x"] for row in rows[:4]] == [[None, 1], [1, 2], [1, 2], [1, 2]]
+    assert [row["price"] for row in rows[:4]] == [None, 3, None, 3]
+    _, counts = dataset.clean(rows, values.data)
+    assert dict(counts.empty) == {"x0": 1, "name": 1, "price": 1}
+
+
 @pytest.mark.parametrize(
     ("text", "kwargs", "message"),
     [
+        ("name,x,price,label\n", {"missing": "NA"}, "data.kwargs.missing must be a list of texts \\(got 'NA'\\): write missing:"),
+        ("name,x,price,label\n", {"missing": [-999]}, "data.kwargs.missing must be a list of texts"),
         ("name,x,price,label\n1,2,3\n", {}, "line 2 of '.*raw.csv' has 3 cells, and the header 4"),
         ("a,a\n1,2\n", {}, "has two columns called 'a', those of vectors included: rename one"),
         ("a,b\n1,2\n", VECTORS, "data.kwargs.vectors names the column 'x0', and '.*raw.csv' has a, b"),
