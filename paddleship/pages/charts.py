@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from paddleship.plots import charts
 from paddleship.statistics.estimates import Interval
@@ -13,6 +13,7 @@ from paddleship.statistics.estimates import Interval
 _LEAST_RANGE = 0.02  # of the score axis, as a share of the score
 _SHADES = (charts.GREY, charts.BLUE, "#5b6875", "#c98a1b", "#8a5fb0")
 _MARKERS = "osD^vPX"
+_OFFSETS = [(14, sign * height) for height in range(18, 120, 12) for sign in (-1, 1)]  # of a label from its point, in points: nearest first
 _SIZED = re.compile(r'<svg([^>]*?) width="[^"]*pt" height="[^"]*pt"')
 
 
@@ -29,21 +30,23 @@ class Point(NamedTuple):
 def score_against_latency(points: Sequence[Point], *, title: str, score: str) -> str:
     """The points with their intervals; left is faster, up is better. A latency that is not valid is hollow."""
     figure, axes = charts.new(title, height=3.8)
-    for index, point in enumerate(sorted(points, key=lambda one: one.p50_ms.value)):
+    labels = []
+    for point in sorted(points, key=lambda one: one.p50_ms.value):
         color = charts.GREEN if point.chosen else charts.GREY
         spread_x = [[point.p50_ms.value - point.p50_ms.low], [point.p50_ms.high - point.p50_ms.value]]
         spread_y = [[point.score.value - point.score.low], [point.score.high - point.score.value]]
         face = color if point.valid else "white"
         axes.errorbar(point.p50_ms.value, point.score.value, spread_y, spread_x, fmt="o", color=color, markerfacecolor=face, capsize=3)
-        axes.annotate(
+        label = axes.annotate(
             point.label,
             (point.p50_ms.value, point.score.value),
-            (14, 18 if index % 2 else -24),
+            _OFFSETS[0],
             textcoords="offset points",
             fontsize=8,
             parse_math=False,
             arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
         )
+        labels.append(label)
     charts.plain_log_axis(axes)
     axes.margins(x=0.2, y=0.25)
     axes.ticklabel_format(axis="y", useOffset=False)
@@ -55,7 +58,24 @@ def score_against_latency(points: Sequence[Point], *, title: str, score: str) ->
         + ("" if all(one.valid for one in points) else "; hollow: not valid")
     )
     axes.set_ylabel(score)
+    _move_apart(figure, labels)
     return _svg(figure)
+
+
+def _move_apart(figure: Any, labels: Sequence[Any]) -> None:
+    """Give each label the nearest place beside its point that no label before it takes, if there is one."""
+    from matplotlib.text import Text
+
+    with charts.without_glyph_warnings():
+        figure.draw_without_rendering()
+        taken: list[Any] = []
+        for label in labels:
+            for offset in _OFFSETS:
+                label.xyann = offset
+                box = Text.get_window_extent(label)  # without the arrow
+                if not any(box.overlaps(other) for other in taken):
+                    break
+            taken.append(box)
 
 
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, chosen: str, title: str, x: str, y: str) -> str:

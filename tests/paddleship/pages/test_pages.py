@@ -110,6 +110,15 @@ def test_scores_that_are_equal_but_for_rounding_look_equal():
     assert chart == charts.score_against_latency(points, title="x", score="score")
 
 
+def test_labels_of_points_that_are_close_together_do_not_cover_each_other():
+    points = [Point(f"variant {n}", Interval(6 + n / 10, 5, 7), Interval(0.9, 0.8, 1), n == 0, valid=False) for n in range(5)]
+    chart = charts.score_against_latency(points, title="x", score="score")
+    corners = [(float(x), float(y)) for x, y in re.findall(r'<text [^>]*x="([0-9.]+)" y="([0-9.]+)"[^>]*>variant', chart)]
+    width, height = 36, 8  # of such a label, in points
+    assert len(corners) == 5
+    assert all(abs(x - left) > width or abs(y - top) > height for n, (x, y) in enumerate(corners) for left, top in corners[:n])
+
+
 def pages(folder):
     """One page of each sort, by what is special about it, with the beginning of its answer and of its verdict."""
     chinese = reports(names=("红酒", "白酒"))
