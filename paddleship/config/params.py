@@ -142,6 +142,16 @@ class Params(Section):
         return self
 
     @model_validator(mode="after")
+    def _grpc_port_of_an_image_with_grpc(self) -> Params:
+        target = self.promote.target
+        if target is not None and target.grpc_port is not None and "grpc" not in self.package.transports:
+            raise whole(
+                f"promote.target.grpc_port needs images that serve gRPC (package.transports is {self.package.transports}): "
+                "add grpc there, or set it to null"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _kinds_set_their_sizes(self) -> Params:
         for item in self.model.inputs:
             kind = self.preprocess.entries.get(item.name, {}).get("kind")

@@ -1,7 +1,8 @@
 """Where the champion runs on a Docker host: two slots for servers behind a proxy that stays, and a switch between them.
 
 The proxy (docker/haproxy.cfg) keeps its clients' connections. A new server starts in the free slot, gets no request until it is ready,
-then gets all new ones at once; the old one answers what it was asked, and only then ends.
+then gets all new ones at once; the old one answers what it was asked, and only then ends. That holds for HTTP, and for gRPC if the
+target has a port for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,20 +22,21 @@ from paddleship.containers import image
 from paddleship.containers.sandbox import locked_down, with_gpus
 from paddleship.errors import BadInput, Unavailable
 from paddleship.image import requirements
+from paddleship.rollout import proxy_runtime
+from paddleship.rollout.proxy_runtime import SLOTS, ProxyRuntime
 from paddleship.shipped.computing.files import tree_sha256
+from paddleship.shipped.serving.transports import grpc
 
-SLOTS = ("a", "b")
-_PORT = 8000  # of the servers and of the proxy, each in its container
+_PORT, _GRPC_PORT = 8000, grpc.PORT  # of the servers and of the proxy, each in its container
 _DRAINED = 0x01 | 0x08  # bits of srv_admin_state: maintenance, drain
 _RUNNING, _PASSED = "2", "3"  # srv_op_state, srv_check_result
 _POLL_S = 0.1
-_SHOW_TIMES = 20
 _FOUND_READY_S = 5  # in which a proxy that was started anew finds a server ready
 _STOP_S = 20
 _SAMPLE = "/sample"  # the folder in the container
 _FILES = ("proxy.Dockerfile", "haproxy.cfg")
-_BASH = 'exec 3<>/dev/tcp/127.0.0.1/9999 && printf "%s\\n" "$1" >&3 && cat <&3'
-_TARGET, _SERVES = "io.paddleship.target", "io.paddleship.serves"
+_LISTENS = f"import socket; socket.create_connection(('127.0.0.1', {_GRPC_PORT}), 5)"
+_TARGET, _SERVES, _SERVES_GRPC = "io.paddleship.target", "io.paddleship.serves", "io.paddleship.serves-grpc"
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,24 @@ def _service(client: Any, name: str, address: str) -> Service:
         return Service(where(name, address), None)
 
 
+def _is_in_use(address: str, port: int) -> bool:
+    """Whether a program of this machine listens there. Other obstacles the engine judges, which may have other rights and networks."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
 class DockerTarget:
     """One service on the engine of `client`. Every method may be repeated after a crash at any point."""
 
     def __init__(self, client: Any, settings: Target, *, memory_bytes: int) -> None:
         self._client, self._settings, self._memory_bytes = client, settings, memory_bytes
         self._network, self._proxy_name = f"paddleship-{settings.name}", f"paddleship-{settings.name}-proxy"
+        self._proxy = ProxyRuntime(client, self._proxy_name)
 
     def start(self, image_id: str, *, before: str | None) -> str:
         """Start a server of this image in a free slot, and return the slot, or that of one which serves already and is ready.
@@ -80,7 +94,7 @@ class DockerTarget:
         self._ensure_proxy()
         active = self._active(before)
         slot = next(slot for slot in SLOTS if slot != active)
-        self._api(f"set server model/{slot} state drain")
+        self._proxy.drain(slot)
         if active and self._server(active).image.id == image_id and self._wait(lambda: self._is_ready(active), _FOUND_READY_S):
             return active
         existing = self._server(slot)
@@ -99,12 +113,12 @@ class DockerTarget:
             if server.status != "running":
                 break
             if self._is_ready(slot):
+                self._require_grpc(slot)
                 return
             time.sleep(_POLL_S)
         waited_s = time.monotonic() - began
         log = " ".join(server.logs(tail=20).decode(errors="replace").split())[-400:] or "no log"
-        if slot != self._active():
-            image.remove_container(server)
+        self._remove_unused(slot)
         raise Unavailable(
             f"the new server was {server.status} and not ready after {waited_s:.1f} s ({log}), and {self._old_one(slot)}: "
             "read its image's log"
@@ -112,8 +126,7 @@ class DockerTarget:
 
     def switch(self, slot: str) -> None:
         """Send all new requests to the server in this slot, at once."""
-        other = next(one for one in SLOTS if one != slot)
-        self._api(f"set server model/{slot} state ready; set server model/{other} state drain")
+        self._proxy.switch(slot)
         if self._active() != slot:
             raise Unavailable(f"the proxy {self._proxy_name} did not switch to the server {slot!r}: see `docker logs {self._proxy_name}`")
 
@@ -123,7 +136,7 @@ class DockerTarget:
         for slot in SLOTS:
             server = self._server(slot)
             if slot != active and server is not None:
-                self._wait(lambda slot=slot: self._sessions(slot) == 0, self._settings.drain_s)  # type: ignore[misc]
+                self._wait(lambda slot=slot: self._proxy.sessions(slot) == 0, self._settings.drain_s)  # type: ignore[misc]
                 server.stop(timeout=_STOP_S)
                 image.remove_container(server)
 
@@ -141,28 +154,44 @@ class DockerTarget:
             image.remove_network(network)
 
     def require_address(self) -> None:
-        """Raise BadInput if the proxy runs at another address, Unavailable if it does not exist yet and its port is in use."""
+        """Raise BadInput if the proxy runs at another address, Unavailable if it does not exist yet and one of its ports is in use."""
         proxy = self._container(self._proxy_name)
         if proxy is None and self._client.api.base_url.startswith("http+docker://"):  # the engine of this machine
-            with socket.socket() as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                try:
-                    probe.bind((self._settings.address, self._settings.port))
-                except OSError as error:
-                    if error.errno == errno.EADDRINUSE:  # of anything else the engine judges, which may have other rights and networks
-                        raise self._closed("it is in use") from None
-        if proxy is not None and proxy.labels[_SERVES] != self._address:
+            for port in self._ports.values():
+                if _is_in_use(self._settings.address, port):
+                    raise self._closed("it is in use", port)
+        if proxy is not None and (strange := self._strange(proxy.labels)):
             raise BadInput(
-                f"the proxy {self._proxy_name} stands at {proxy.labels[_SERVES]}, and promote.target says {self._address}: take the old "
-                f"address, another name, or remove it with `docker rm -f {self._proxy_name}`, which ends its clients' requests"
+                f"the proxy {self._proxy_name} {strange}: take the old address, another name, or remove it with "
+                f"`docker rm -f {self._proxy_name}`, which ends its clients' requests"
             )
 
-    def _closed(self, reason: str) -> Unavailable:
-        return Unavailable(f"the port {self._address} of promote.target cannot be opened ({reason}): choose another, or free it")
+    def _strange(self, labels: Mapping[str, str]) -> str | None:
+        """How the address of a proxy with these labels differs from that of the params; it may have a port for gRPC more."""
+        wanted = self._labels
+        if labels[_SERVES] != wanted[_SERVES]:
+            return f"stands at {labels[_SERVES]}, and promote.target says {wanted[_SERVES]}"
+        if _SERVES_GRPC in wanted and labels.get(_SERVES_GRPC) != wanted[_SERVES_GRPC]:
+            at = f"stands at {labels[_SERVES_GRPC]}" if _SERVES_GRPC in labels else "has no port"
+            return f"{at} for gRPC, and promote.target says {wanted[_SERVES_GRPC]}"
+        return None
+
+    def _closed(self, reason: str, *ports: int) -> Unavailable:
+        addresses = " or ".join(f"{self._settings.address}:{port}" for port in ports)
+        return Unavailable(f"the port {addresses} of promote.target cannot be opened ({reason}): choose another, or free it")
 
     @property
-    def _address(self) -> str:
-        return f"{self._settings.address}:{self._settings.port}"
+    def _ports(self) -> dict[int, int]:
+        """The ports of the host by those of the proxy that they lead to."""
+        grpc_port = self._settings.grpc_port
+        return {_PORT: self._settings.port} | ({_GRPC_PORT: grpc_port} if grpc_port is not None else {})
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        """Those of the proxy."""
+        names = {_PORT: _SERVES, _GRPC_PORT: _SERVES_GRPC}
+        addresses = {names[inside]: f"{self._settings.address}:{port}" for inside, port in self._ports.items()}
+        return {_TARGET: self._settings.name, **addresses}
 
     def _ensure_proxy(self) -> None:
         """Start the proxy if it does not run. Raises BadInput if it runs at another address, Unavailable if its address is in use."""
@@ -182,8 +211,8 @@ class DockerTarget:
                 self._proxy_image(),
                 name=self._proxy_name,
                 network=front.name,
-                ports={f"{_PORT}/tcp": (self._settings.address, self._settings.port)},
-                labels={_TARGET: self._settings.name, _SERVES: self._address},
+                ports={f"{inside}/tcp": (self._settings.address, port) for inside, port in self._ports.items()},
+                labels=self._labels,
                 restart_policy={"Name": "unless-stopped"},
                 **locked_down(memory_bytes=512 * 2**20),
             )
@@ -196,8 +225,8 @@ class DockerTarget:
                     network.reload()
                     if not network.containers:
                         image.remove_network(network)
-                raise self._closed(image.reason(error)) from None
-        if not self._wait(lambda: self._answers(), 10):
+                raise self._closed(image.reason(error), *self._ports.values()) from None
+        if not self._wait(self._proxy.answers, 10):
             raise Unavailable(f"the proxy {self._proxy_name} does not answer: see `docker logs {self._proxy_name}`")
 
     def _proxy_image(self) -> str:
@@ -253,7 +282,7 @@ class DockerTarget:
 
     def _active(self, before: str | None = None) -> str | None:
         """The slot that gets the requests. A restarted proxy has two: that of the image `before` counts, or the older."""
-        states = self._states()
+        states = self._proxy.states()
         servers = {slot: self._server(slot) for slot in SLOTS if not int(states[slot]["srv_admin_state"]) & _DRAINED}
         open_ones = [slot for slot, server in servers.items() if server is not None]
         return min(open_ones, key=lambda slot: (servers[slot].image.id != before, servers[slot].attrs["Created"]), default=None)
@@ -279,51 +308,28 @@ class DockerTarget:
 
     def _reached(self, slot: str, server: Any) -> bool:
         """Whether the proxy has this container's address, and a check found it ready: until the first check, it counts as running."""
-        state = self._states()[slot]
-        networks = server.attrs["NetworkSettings"]["Networks"]
-        is_ready = state["srv_op_state"] == _RUNNING and state["srv_check_result"] == _PASSED
-        return is_ready and state["srv_addr"] == networks[self._network]["IPAddress"]
+        address, state = server.attrs["NetworkSettings"]["Networks"][self._network]["IPAddress"], self._proxy.states()[slot]
+        is_ready = (state["srv_addr"], state["srv_op_state"], state["srv_check_result"]) == (address, _RUNNING, _PASSED)
+        if not is_ready or self._settings.grpc_port is None:
+            return is_ready
+        state = self._proxy.states(proxy_runtime.GRPC)[slot]  # which has no check of its own
+        return (state["srv_addr"], state["srv_op_state"]) == (address, _RUNNING)
 
-    def _states(self) -> dict[str, dict[str, str]]:
-        """The proxy's state of each slot."""
-        _, head, *lines = self._show("servers state model")
-        names = head.removeprefix("# ").split()
-        rows = [dict(zip(names, line.split(" "), strict=False)) for line in lines if line.strip()]
-        return {row["srv_name"]: row for row in rows}
+    def _require_grpc(self, slot: str) -> None:
+        """Raise Unavailable if the target has a port for gRPC, and the ready server in this slot does not listen for it."""
+        if self._settings.grpc_port is None or self._server(slot).exec_run(["python", "-c", _LISTENS]).exit_code == 0:
+            return
+        old_one = self._old_one(slot)
+        self._remove_unused(slot)
+        raise Unavailable(
+            f"the new server does not serve gRPC, which promote.target has the port {self._settings.grpc_port} for, and {old_one}: take an "
+            "image made with package.transports: [http, grpc], or set promote.target.grpc_port: null"
+        )
 
-    def _sessions(self, slot: str) -> int:
-        """The number of requests that the server in this slot is answering."""
-        head, *lines = self._show("stat model 4 -1")
-        names = head.removeprefix("# ").split(",")
-        rows = [dict(zip(names, line.split(","), strict=False)) for line in lines if line]
-        return sum(int(row["scur"]) for row in rows if row["svname"] == slot)
-
-    def _answers(self) -> bool:
-        try:
-            return set(self._states()) == set(SLOTS)
-        except Unavailable:
-            return False
-
-    def _show(self, what: str) -> list[str]:
-        """The lines of a table of the proxy, which has a head; the engine can lose an answer, so it asks again. Raises Unavailable."""
-        for _ in range(_SHOW_TIMES):
-            if lines := self._api(f"show {what}").splitlines():
-                return lines
-            time.sleep(_POLL_S)
-        raise Unavailable(f"the proxy {self._proxy_name} answers nothing to `show {what}`: see `docker logs {self._proxy_name}`")
-
-    def _api(self, command: str) -> str:
-        """Ask the proxy's runtime API, from inside its container. Raises Unavailable."""
-        import docker
-
-        try:
-            done = self._client.containers.get(self._proxy_name).exec_run(["bash", "-c", _BASH, "api", command])
-        except docker.errors.APIError as error:
-            raise Unavailable(f"the proxy {self._proxy_name} cannot be asked ({image.reason(error)}): see `docker ps -a`") from None
-        text: str = done.output.decode(errors="replace")
-        if done.exit_code:
-            raise Unavailable(f"the proxy {self._proxy_name} does not answer ({text.strip()[-200:]}): see `docker logs {self._proxy_name}`")
-        return text.strip()
+    def _remove_unused(self, slot: str) -> None:
+        """Remove the server in this slot, unless it gets the requests."""
+        if slot != self._active():
+            image.remove_container(self._server(slot))
 
     def _wait(self, condition: Callable[[], bool], seconds: float) -> bool:
         deadline = time.monotonic() + seconds

@@ -62,7 +62,10 @@ def pipeline(toy, environment):
 
 @pytest.fixture(scope="module")
 def versions(linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, prefect_url):
-    """Two accepted versions of the linear model, each in the checkout that made it; a worker changes their params, so each has its own."""
+    """Two accepted versions of the linear model, each in the checkout that made it; a worker changes their params, so each has its own.
+
+    Both serve gRPC too, and version 2 has two server processes.
+    """
     root = tmp_path_factory.mktemp("promote")
     environment = {"PREFECT_API_URL": prefect_url, "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect-home")), "COLUMNS": "200"}
     team = promotion.Team(tmp_path_factory.mktemp("team"), environment=environment)
@@ -70,7 +73,8 @@ def versions(linear_benchmarked, tmp_path_factory, stage, engine, mlflow_db, pre
     for version, changes in {"1": {}, "2": {"seed": 8, "optimize": {"candidates": ["onnxruntime"]}}}.items():
         subprocess.run(["cp", "-r", str(linear_benchmarked), str(root / version)], check=True)
         stages = promotion.STAGES[1:] if changes else promotion.STAGES[-2:]
-        promotion.make(root / version, stage, stages, package={"repository": promotion.REPOSITORY_OF_IMAGES}, **changes)
+        package = {"repository": promotion.REPOSITORY_OF_IMAGES, "transports": ["http", "grpc"], "processes": int(version)}
+        promotion.make(root / version, stage, stages, package=package, **changes)
         team.register(version, root / version)
     yield team
     tags = [tag for found in engine.images.list() for tag in found.tags if promotion.REPOSITORY_OF_IMAGES in tag]

@@ -15,7 +15,8 @@ from urllib.error import HTTPError
 
 import pytest
 
-from benchmarks.promote.constant_load import sending
+from benchmarks.promote.constant_load import calling, sending
+from paddleship.acceptance.transports.grpc import triton
 from paddleship.config import loading
 from paddleship.config.sections.promote import Target
 from paddleship.containers import image
@@ -29,8 +30,10 @@ from tests.tasks.tracking.helpers import client
 
 pytestmark = [pytest.mark.engine, pytest.mark.slow]
 
-PATH = "/v2/models/linear/infer"
-BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 1.5]}]}).encode()
+PATH, METHOD = "/v2/models/linear/infer", f"{triton.METHODS}ModelInfer"
+X = {"name": "x", "datatype": "FP32", "shape": [1, 2]}
+BODY = json.dumps({"inputs": [{**X, "data": [0.5, 1.5]}]}).encode()
+MESSAGE = triton.message(model_name="linear", inputs=[{**X, "contents": {"fp32_contents": [0.5, 1.5]}}])
 
 
 @pytest.fixture
@@ -46,7 +49,8 @@ def target(engine, proxy_image, free_port, tmp_path_factory):
     """A target on a port of its own, which is gone afterwards; its servers sample their requests."""
     sample = tmp_path_factory.mktemp("sample")
     sample.chmod(0o777)  # the servers have a user of their own, and only root may give them a folder
-    settings = {"kind": "docker", "name": f"test-{os.getpid()}-{free_port()}", "port": free_port(), "sample": str(sample)}
+    name = f"test-{os.getpid()}-{free_port()}"
+    settings = {"kind": "docker", "name": name, "port": free_port(), "grpc_port": free_port(), "sample": str(sample)}
     yield settings
     DockerTarget(engine, Target(**settings), memory_bytes=1).remove()
 
@@ -75,15 +79,19 @@ def test_a_promotion_by_the_gates_and_a_rollback_cost_no_client_an_answer(promot
     promoted.settings(registry=image_registry, target=target)
     before = events(promoted)
     moving = f"{image_registry}/{promoted.images}:champion"
-    with sending(target["port"], PATH, BODY, clients=2, pause_s=0.02) as client_side:
+    with (
+        sending(target["port"], PATH, BODY, clients=2, pause_s=0.02) as client_side,
+        calling(target["grpc_port"], METHOD, MESSAGE, clients=2, pause_s=0.02) as over_grpc,
+    ):
         forth = promoted.run("1", "promote", "1")
         assert forth.returncode == 0, forth.stdout + forth.stderr
         assert served(target) == digest(promoted, "1")
         back = promoted.run("1", "rollback", "--reason", "answers \n too coarse")
         assert back.returncode == 0, back.stdout + back.stderr
     assert Ledger(promoted.ledger, "linear").entries[-1].why == "rolled back from version 1 to 2: answers too coarse"
-    assert client_side.errors == []
+    assert (client_side.errors, over_grpc.errors) == ([], [])
     assert client_side.sent > 500
+    assert over_grpc.sent > 500
     sampled = samples.read(Path(target["sample"]), hours=1, digest=digest(promoted, "1"))
     assert sampled.rows > 0, "the server that was retired wrote what it counted"
     assert forth.stdout.splitlines()[-1].endswith("in the place of version 2")
@@ -166,13 +174,16 @@ def assert_in_place(team, target, version):
 @pytest.mark.long  # the next test kills a promotion after the switch
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
 def test_a_command_that_was_killed_before_any_step_leaves_a_champion_and_is_completed_by_the_same_command(promoted, target, step):
-    with sending(target["port"], PATH, BODY, clients=2) as client_side:
+    with (
+        sending(target["port"], PATH, BODY, clients=2) as client_side,
+        calling(target["grpc_port"], METHOD, MESSAGE, clients=2) as over_grpc,
+    ):
         killed(promoted, "rollback", "1", STEPS.index(step))
         assert (served(target) == digest(promoted, "1")) == (STEPS.index(step) > STEPS.index(switch))
         again = promoted.run("1", "rollback", "1")
         assert again.returncode == 0, again.stdout + again.stderr
         assert_in_place(promoted, target, "1")
-    assert client_side.errors == []
+    assert (client_side.errors, over_grpc.errors) == ([], [])
 
 
 def test_a_promotion_that_was_killed_is_completed_without_being_judged_again(promoted, target):

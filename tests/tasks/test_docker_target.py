@@ -200,12 +200,12 @@ def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(en
 
 def test_the_proxy_answers_in_json_where_no_server_can(target, settings, old):
     slot = target._active()
-    target._api(f"set server model/{slot} state maint")
+    target._proxy.ask(f"set server model/{slot} state maint")
     try:
         with pytest.raises(urllib.error.HTTPError) as refused:
             says(settings)
     finally:
-        target._api(f"set server model/{slot} state ready")
+        target._proxy.ask(f"set server model/{slot} state ready")
     assert (refused.value.code, json.load(refused.value)) == (503, {"error": "no server is ready: try again later"})
 
 
@@ -217,21 +217,21 @@ def test_the_proxy_takes_heads_of_15_kib(target, settings, old, header_bytes, st
 
 
 def test_an_answer_of_the_proxy_that_was_lost_is_asked_for_again(target, images, old, monkeypatch):
-    asked, ask = [], target._api
+    asked, ask = [], target._proxy.ask
 
     def loses_the_first(command):
         asked.append(command)
         return ask(command) if len(asked) > 1 else ""
 
-    monkeypatch.setattr(target, "_api", loses_the_first)
+    monkeypatch.setattr(target._proxy, "ask", loses_the_first)
     assert serving(target) == images[old]
     assert asked == ["show servers state model"] * 2
 
 
 def test_a_proxy_that_answers_nothing_is_a_clear_error(target, monkeypatch):
-    monkeypatch.setattr(target, "_api", lambda _: "")
-    with pytest.raises(Unavailable, match=r"answers nothing to `show stat model 4 -1`: see `docker logs"):
-        target._sessions("a")
+    monkeypatch.setattr(target._proxy, "ask", lambda _: "")
+    with pytest.raises(Unavailable, match=r"answers nothing to `show stat -1 4 -1`: see `docker logs"):
+        target._proxy.sessions("a")
 
 
 @pytest.mark.parametrize("looked", [True, False])

@@ -18,7 +18,10 @@ class Target(Section):
         Field(description="of the service; containers are named after it"),
     ]
     port: Annotated[int, Field(ge=1, le=65535, description="where clients send their requests")] = 8080
-    address: str = Field("127.0.0.1", description="docker: address of the host that the port is open on")
+    grpc_port: Annotated[int, Field(ge=1, le=65535)] | None = Field(
+        None, description="docker: where clients send requests over gRPC, if `package.transports` is `[http, grpc]`; null: nowhere"
+    )
+    address: str = Field("127.0.0.1", description="docker: address of the host that the ports are open on")
     proxy_image: str = Field("haproxy:2.6", description="docker: HAProxy with bash; infra/proxy_image.sh makes one without a registry")
     drain_s: Seconds = Field(30, description="time that the old server has to answer what it was asked")
     sample: Annotated[str, written_as(r"/[^:]+", "an absolute path without a colon")] | None = Field(
@@ -39,6 +42,16 @@ class Target(Section):
     def _sample_on_a_host(self) -> Target:
         if self.kind == "kubernetes" and self.sample is not None:
             raise whole(f"sample is for the target docker only (got {self.sample!r}): leave it out, and give the pods a volume")
+        return self
+
+    @model_validator(mode="after")
+    def _grpc_on_a_host(self) -> Target:
+        if self.kind == "kubernetes" and self.grpc_port is not None:
+            raise whole(
+                f"grpc_port is for the target docker only (got {self.grpc_port}): leave it out, and give port 8001 of the pods a Service"
+            )
+        if self.grpc_port == self.port:
+            raise whole(f"port and grpc_port must differ (got {self.port} twice): choose another for one of them")
         return self
 
     @model_validator(mode="after")

@@ -93,6 +93,18 @@ def rules(inputs, **dimensions):
             "promote.target: sample is for the target docker only (got '/sample')",
         ),
         (
+            {"promote": {"target": {"kind": "kubernetes", "name": "x", "port": 80, "grpc_port": 81}}},
+            "promote.target: grpc_port is for the target docker only (got 81): leave it out",
+        ),
+        (
+            {"promote": {"target": {"kind": "docker", "name": "x", "port": 8080, "grpc_port": 8080}}},
+            "promote.target: port and grpc_port must differ (got 8080 twice)",
+        ),
+        (
+            {"promote": {"target": {"kind": "docker", "name": "x", "grpc_port": 8081}}},
+            "promote.target.grpc_port needs images that serve gRPC (package.transports is ['http']): add grpc there",
+        ),
+        (
             {"promote": {"target": {"kind": "kubernetes", "name": "x"}}},
             "promote: registry must name one for the target kubernetes (got null)",
         ),
