@@ -101,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="processes, each with the model, that share the ports and the memory (default: those of the image)",
     )
+    parser.add_argument(
+        "--max-requests-per-client",
+        type=_request_count,
+        metavar="N",
+        help="requests that one client may have in flight: one token, or without tokens one address (default: any number)",
+    )
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
     parser.add_argument(
         "--slo-ms", type=float, metavar="MS", help="refuse a request that would take longer (default: benchmark.slo_p99_ms of the image)"
@@ -121,6 +127,12 @@ def _named_port(text: str) -> tuple[str, int]:
 def _process_count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text) <= _MOST_PROCESSES:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of processes: give 1 to {_MOST_PROCESSES}")
+    return int(text)
+
+
+def _request_count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of requests: give at least 1")
     return int(text)
 
 
@@ -158,6 +170,7 @@ def _options(arguments: argparse.Namespace) -> Options:
         certificate=arguments.tls_certificate,
         key=arguments.tls_key,
         logs_requests=arguments.log_format == logs.Format.JSON,
+        requests_per_client=arguments.max_requests_per_client,
     )
 
 

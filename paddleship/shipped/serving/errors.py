@@ -16,6 +16,7 @@ class Kind(StrEnum):
     UNSUPPORTED = "unsupported"  # a form of the protocol that the transport does not have
     TOO_LARGE = "too large"
     BUSY = "busy"  # the memory for requests and answers is in use, or the queue is full; a later request may be answered
+    CLIENT_LIMIT = "client limit"  # this client has as many requests in flight as one may have; it may ask again after an answer
     EXPIRED = "expired"  # the time limit of the request has passed, so it is not computed
     NOT_READY = "not ready"  # the model is still loading
     STOPPING = "stopping"  # another server is to be asked
@@ -23,7 +24,7 @@ class Kind(StrEnum):
     DEFECT = "defect"  # of the model or of this server: the message is in the log only
 
 
-TEMPORARY = frozenset({Kind.BUSY, Kind.NOT_READY, Kind.STOPPING})  # the same request may be answered later
+TEMPORARY = frozenset({Kind.BUSY, Kind.CLIENT_LIMIT, Kind.NOT_READY, Kind.STOPPING})  # the same request may be answered later
 
 
 class ServingError(PaddleshipError):

@@ -18,20 +18,28 @@ class Tokens:
     values: tuple[bytes, ...]
 
     def allow(self, authorization: bytes) -> bool:
-        """Whether a value of the field `Authorization` has one of them. Takes as long whichever it is, and however much of it is right."""
+        """Whether a value of the field `Authorization` has one of them."""
+        return self.index(authorization) is not None
+
+    def index(self, authorization: bytes) -> int | None:
+        """Which of them a value of the field has, or none. Takes as long whichever it is, and however much of it is right."""
         scheme, _, token = authorization.partition(b" ")
         right = [hmac.compare_digest(token.strip(), value) for value in self.values]
-        return scheme.lower() == b"bearer" and any(right)
+        return right.index(True) if scheme.lower() == b"bearer" and any(right) else None
 
 
 @dataclass(frozen=True)
 class Options:
-    """Without `tokens`, everyone may ask. `certificate` and `key` are files of TLS. `logs_requests`: the log has a line for each one."""
+    """Without `tokens`, everyone may ask. `certificate` and `key` are files of TLS. `logs_requests`: the log has a line for each one.
+
+    A client may have so many `requests_per_client` in flight; None: any number.
+    """
 
     tokens: Tokens | None = None
     certificate: Path | None = None
     key: Path | None = None
     logs_requests: bool = False
+    requests_per_client: int | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):

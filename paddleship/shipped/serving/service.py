@@ -22,6 +22,7 @@ from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.serving.batching import Answering, Request
 from paddleship.shipped.serving.budget import Budget
+from paddleship.shipped.serving.clients import Clients
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options
@@ -65,6 +66,7 @@ class Service:
         peers: Peers | None = None,
     ) -> None:
         self.budget, self.options, self.peers = budget, options, peers
+        self.clients = Clients(options.requests_per_client, options.tokens) if options.requests_per_client is not None else None
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
@@ -43,7 +44,7 @@ class Servicer:
         """All methods. Streams, for gRPC, so that the servicer reads and writes each message when there is room; no client sees that."""
         simple = (self.server_live, self.server_ready, self.server_metadata, self.model_ready, self.model_metadata, self.repository_index)
         tokens, others = self._service.options.tokens, self._limits.other_readers
-        served = {"ModelInfer": self._serving(self.infer, self._limits.readers, tokens)}
+        served = {"ModelInfer": self._serving(self.infer, self._limits.readers, tokens, limited=True)}
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
             answer = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
@@ -87,10 +88,13 @@ class Servicer:
         finally:
             request.forget()
 
-    def _serving(self, answer: _Answer, readers: int | None, tokens: Tokens | None) -> Callable[[Any, Any], Awaitable[None]]:
+    def _serving(
+        self, answer: _Answer, readers: int | None, tokens: Tokens | None, *, limited: bool = False
+    ) -> Callable[[Any, Any], Awaitable[None]]:
         """The handler of a method, which reads so many messages at a time, of clients that have one of the tokens.
 
-        Without readers, it answers at once, whatever the message, so that no client who sends none makes others wait.
+        Without readers, it answers at once, whatever the message, so that no client who sends none makes others wait. `limited`: a client
+        may have so many requests in flight as the options say.
         """
         free = asyncio.Semaphore(readers) if readers is not None else None
 
@@ -98,7 +102,8 @@ class Servicer:
             if tokens is not None and not tokens.allow(_authorization(context)):
                 await context.abort(grpc.StatusCode.UNAUTHENTICATED, "this server wants a token: send it as `authorization: Bearer TOKEN`")
             try:
-                await self._serve(context, answer, free)
+                with self._within_limit(context) if limited else nullcontext():
+                    await self._serve(context, answer, free)
             except Exception as failure:
                 self._service.failures[kind_of(failure)] += 1
                 if kind_of(failure) is Kind.DEFECT:
@@ -110,6 +115,11 @@ class Servicer:
                 await context.abort(*status)
 
         return serve
+
+    def _within_limit(self, context: Any) -> AbstractContextManager[None]:
+        """Count a request as one of its client's. Raises ServingError when it is entered."""
+        clients = self._service.clients
+        return nullcontext() if clients is None else clients.request(_authorization(context), _address(context))
 
     async def _serve(self, context: Any, answer: _Answer, free: asyncio.Semaphore | None) -> None:
         """Read a message and write its answer. Raises ServingError and RequestError."""
@@ -169,6 +179,11 @@ def _authorization(context: Any) -> bytes:
     """What the client sent as `authorization`; empty if nothing."""
     value = next((value for key, value in context.invocation_metadata() if key == "authorization"), b"")
     return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def _address(context: Any) -> str:
+    """The IP address of the client, which gRPC gives as `ipv4:127.0.0.1:50000` or `ipv6:%5B::1%5D:50000`."""
+    return unquote(context.peer()).partition(":")[2].rpartition(":")[0].strip("[]")
 
 
 def _decoded(request: Any, response: Any, method: Callable[[Any], Awaitable[dict[str, Any]]]) -> _Answer:

@@ -7,7 +7,7 @@ import logging
 import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from http import HTTPStatus
 
 import orjson
@@ -39,6 +39,7 @@ log = logging.getLogger("paddleship.shipped.serving")
 
 _INFER = re.compile(r"/v2/models/(?P<name>[^/]+)(?:/versions/(?P<version>[^/]+))?/infer|/predict")
 _JSON = "application/json"
+_NO_LIMIT = nullcontext()
 Listeners = Sequence[AbstractAsyncContextManager[None]]
 
 
@@ -106,10 +107,11 @@ class Endpoints:
     async def infer(self, scope: Scope, receive: Receive, send: Send, name: str | None, version: str | None) -> None:
         """Answer an inference request for a model, or one of rows if no model is named; or say why there is no answer."""
         try:
-            if name is None:
-                answer = await self._infer(self._json_of_loaded(), scope, receive, RowsRequest)
-            else:
-                answer = await self._infer(self._json_of(name, version), scope, receive)
+            with self._within_limit(scope):
+                if name is None:
+                    answer = await self._infer(self._json_of_loaded(), scope, receive, RowsRequest)
+                else:
+                    answer = await self._infer(self._json_of(name, version), scope, receive)
         except ClientDisconnect:
             return
         except (ServingError, RequestError) as failure:
@@ -146,6 +148,13 @@ class Endpoints:
             raise ClientDisconnect from None
         finally:
             body.close()
+
+    def _within_limit(self, scope: Scope) -> AbstractContextManager[None]:
+        """Count a request as one of its client's. Raises ServingError when it is entered."""
+        if self._service.clients is None:
+            return _NO_LIMIT
+        address, *_ = scope.get("client") or ("",)
+        return self._service.clients.request(dict(scope["headers"]).get(b"authorization", b""), address)
 
     def _named(self, request: Request) -> JsonModel:
         """The model that the path names. Raises ServingError."""

@@ -99,3 +99,8 @@ def test_every_kind_has_a_code():
     assert set(statuses.CODES) == set(Kind)
     assert statuses.status(expired())[0] is grpc_library.StatusCode.DEADLINE_EXCEEDED
     assert statuses.status(ServingError(Kind.BUSY, "busy"))[0] is grpc_library.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(("kind", "metadata"), [(Kind.BUSY, (("grpc-retry-pushback-ms", "7000"),)), (Kind.STOPPING, ()), (Kind.DEFECT, ())])
+def test_a_client_learns_when_to_ask_this_server_again(kind, metadata):
+    assert statuses.status(ServingError(kind, "", retry_s=7))[2] == metadata
