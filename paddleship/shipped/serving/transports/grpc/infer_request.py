@@ -23,13 +23,13 @@ _TIMEOUT = "timeout"
 
 
 class InferRequest(PendingAnswer):
-    """One request: its message, and the future of its answer."""
+    """One request: its message, and the future of its answer. `number` is the id in its message, once that is decoded."""
 
     def __init__(self, service: Service, limits: MessageLimits, content: bytes, *, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(loop)
         self._service, self._limits, self._content = service, limits, content
         self.size, self._model = len(content), service.loaded()
-        self._id, self._wanted = "", list[str]()
+        self.number, self._wanted = "", list[str]()
 
     def is_gone(self) -> bool:
         return self.answer.cancelled()
@@ -49,7 +49,7 @@ class InferRequest(PendingAnswer):
         columns = model.check(tensors.tensors(message, files=files, most_rows=model.limits.max_batch), raw_tensors=raw)
         if _TIMEOUT in message.parameters:
             time_limits.check(tensors.value(message.parameters[_TIMEOUT]), self.arrived)
-        self._id, self._wanted = (
+        self.number, self._wanted = (
             message.id,
             tensors.wanted(message, [spec.name for spec in (model.candidate.outputs if raw else model.outputs)]),
         )
@@ -61,7 +61,7 @@ class InferRequest(PendingAnswer):
 
     def encode(self, outputs: Mapping[str, Any], cuts: Sequence[Mapping[str, Any]]) -> bytes:
         """The answer, with raw contents. Raises ServingError (UNSENDABLE)."""
-        message = ModelInferResponse(model_name=self._model.candidate.model, model_version=self._model.version, id=self._id)
+        message = ModelInferResponse(model_name=self._model.candidate.model, model_version=self._model.version, id=self.number)
         if cuts:
             message.parameters["truncated"].string_param = orjson.dumps(cuts).decode()
         if absent := [name for name in self._wanted if name not in outputs]:

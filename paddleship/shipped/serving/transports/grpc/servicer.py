@@ -18,7 +18,7 @@ from paddleship.shipped.serving.asking import Asking
 from paddleship.shipped.serving.errors import Kind, ServingError, kind_of
 from paddleship.shipped.serving.options import Tokens
 from paddleship.shipped.serving.service import Service, State
-from paddleship.shipped.serving.transports.grpc import limits, statuses, tensors
+from paddleship.shipped.serving.transports.grpc import limits, request_log, statuses, tensors
 from paddleship.shipped.serving.transports.grpc.deadlines import Deadlines
 from paddleship.shipped.serving.transports.grpc.infer_request import InferRequest
 from paddleship.shipped.serving.transports.grpc.limits import MessageLimits
@@ -26,6 +26,7 @@ from paddleship.shipped.serving.transports.grpc.messages import CLASSES, SERVICE
 
 log = logging.getLogger("paddleship.shipped.serving")
 
+_HEALTH = ("ServerLive", "ServerReady")
 _Answer = Callable[[bytes], Awaitable[bytes]]
 
 
@@ -48,8 +49,9 @@ class Servicer:
         for method in simple:
             name = "".join(part.title() for part in method.__name__.split("_"))
             answer = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
-            is_health = method in (self.server_live, self.server_ready)
-            served[name] = self._serving(answer, None, None) if is_health else self._serving(answer, others, tokens)
+            served[name] = self._serving(answer, None, None) if name in _HEALTH else self._serving(answer, others, tokens)
+        if self._service.options.logs_requests:
+            served |= {name: request_log.logged(name, serve) for name, serve in served.items() if name not in _HEALTH}
         handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
@@ -82,6 +84,7 @@ class Servicer:
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: send the request to another one")
         request = InferRequest(self._service, self._limits, content, loop=asyncio.get_running_loop())
+        request_log.ASKED.set(request)
         try:
             self._asking.ask(request)
             return await request.answer

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import re
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -11,18 +9,15 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from paddleship.shipped.serving import request_fields
 from paddleship.shipped.serving.errors import ServingError
 from paddleship.shipped.serving.logs import FIELDS
+from paddleship.shipped.serving.request_fields import log
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.connections import ANSWER
 from paddleship.shipped.serving.transports.http.http_request import ASKED
 
-log = logging.getLogger("paddleship.shipped.serving.requests")
-
-_TRACE = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")  # https://www.w3.org/TR/trace-context
 _HEALTH = "/v2/health/"
-_MOST_CHARACTERS = 128  # of an id that a client chose
-_MOST_OF_ERROR = 500  # which may name what a client chose, such as an input that there is not
 
 
 class RequestLog:
@@ -80,15 +75,13 @@ def _fields(scope: Mapping[str, Any], seen: _Seen, seconds: float) -> dict[str, 
     fields: dict[str, Any] = {"status": seen.status, "duration_ms": round(1000 * seconds, 3), "response_bytes": seen.bytes}
     if asked is not None:
         fields["request_bytes"] = asked.size
-    if number:
-        fields["request_id"] = number[:_MOST_CHARACTERS]
-    if found := _TRACE.fullmatch(headers.get(b"traceparent", b"").decode("latin-1")):
-        fields |= {"trace_id": found[1], "span_id": found[2]}
-    return fields | _error(seen.body)
+    return fields | request_fields.fields(
+        request_id=number, traceparent=headers.get(b"traceparent", b"").decode("latin-1"), error=_error(seen.body)
+    )
 
 
-def _error(body: bytes) -> dict[str, str]:
+def _error(body: bytes) -> str | None:
     try:
-        return {"error": orjson.loads(body)["error"][:_MOST_OF_ERROR]} if body else {}
+        return str(orjson.loads(body)["error"]) if body else None
     except (ValueError, TypeError, KeyError):
-        return {}
+        return None

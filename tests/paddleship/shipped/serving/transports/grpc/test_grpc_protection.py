@@ -1,4 +1,4 @@
-"""What protects the server over HTTP protects it over gRPC too: tokens, TLS, and a queue that refuses what would come too late."""
+"""What protects the server over HTTP protects it over gRPC too: tokens, TLS, a queue that refuses what would come too late, and a log."""
 
 import threading
 import time
@@ -19,6 +19,7 @@ from tests.paddleship.shipped.serving.transports.http.test_protection import pai
 
 __all__ = ["pair"]
 TOKEN = b"a-token-of-32-characters-or-more"
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 
 def question():
@@ -104,3 +105,67 @@ def test_every_kind_has_a_code():
 @pytest.mark.parametrize(("kind", "metadata"), [(Kind.BUSY, (("grpc-retry-pushback-ms", "7000"),)), (Kind.STOPPING, ()), (Kind.DEFECT, ())])
 def test_a_client_learns_when_to_ask_this_server_again(kind, metadata):
     assert statuses.status(ServingError(kind, "", retry_s=7))[2] == metadata
+
+
+@pytest.fixture(scope="module")
+def logging_server(tmp_path_factory):
+    folder = make_tensors(tmp_path_factory.mktemp("logging"))
+    with grpc_server.in_process(folder, protection=Options(Tokens((TOKEN,)), logs_requests=True)) as (_, address):
+        yield address
+
+
+@pytest.fixture
+def lines(caplog):
+    """The lines of the log since the last call, once there are so many: a server writes them after its answers."""
+    caplog.set_level("INFO")
+
+    def find(count):
+        grpc_server.wait_until(lambda: len(caplog.records) >= count)
+        found = [(record.getMessage(), record.fields) for record in caplog.records if record.name == "paddleship.shipped.serving.requests"]
+        caplog.clear()
+        return found
+
+    return find
+
+
+@pytest.mark.parametrize(("more", "number"), [({}, "7"), ({"x-request-id": "of the proxy"}, "of the proxy")])
+def test_a_request_is_logged_with_its_id_and_its_trace(logging_server, lines, more, number):
+    headers = {"authorization": f"Bearer {TOKEN.decode()}", "traceparent": f"00-{TRACE}-{SPAN}-01"}
+    assert ask(logging_server, request_id="7", headers=headers | more) == [[3, -1]]
+    ((message, fields),) = lines(1)
+    assert message == f"/{SERVICE}/ModelInfer"
+    assert (fields["code"], fields["request_id"], fields["trace_id"], fields["span_id"]) == ("OK", number, TRACE, SPAN)
+    assert fields["request_bytes"] > 30
+    assert fields["response_bytes"] > 30
+    assert fields["duration_ms"] > 0
+    assert "error" not in fields
+
+
+def test_a_refused_request_is_logged_with_its_reason_and_health_is_not(logging_server, lines):
+    with triton.InferenceServerClient(logging_server) as client:
+        assert client.is_server_live()
+        assert client.is_server_ready()
+    for headers in ({}, {"authorization": f"Bearer {TOKEN.decode()}", "traceparent": "no trace"}):
+        with pytest.raises(InferenceServerException), triton.InferenceServerClient(logging_server) as client:
+            client.infer("other", question(), headers=headers)
+    (_, without_token), (_, refused) = lines(2)
+    assert (without_token["code"], refused["code"]) == ("UNAUTHENTICATED", "NOT_FOUND")
+    assert "wants a token" in without_token["error"]
+    assert "there is no model 'other'" in refused["error"]
+    assert "trace_id" not in refused
+    assert refused["response_bytes"] == 0
+
+
+def test_a_request_whose_client_has_gone_is_logged_as_cancelled(tmp_path, lines):
+    held = threading.Event()
+    with grpc_server.in_process(make_tensors(tmp_path), protection=Options(logs_requests=True)) as (service, address):
+        service._thread.submit(held.wait, 20)
+        service._quick_from = float("inf")
+        with triton.InferenceServerClient(address) as client:
+            call = client.async_infer("tiny", question(), lambda **_: None, headers={"traceparent": f"00-{TRACE}-{SPAN}-00"})
+            grpc_server.wait_until(lambda: service.budget.used)
+            call.cancel()
+            grpc_server.wait_until(lambda: not service.budget.used)
+        held.set()
+    ((_, fields),) = lines(2)  # the first one says that the server is ready
+    assert (fields["code"], fields["trace_id"], fields["response_bytes"]) == ("CANCELLED", TRACE, 0)
