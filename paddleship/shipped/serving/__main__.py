@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -107,6 +108,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="requests that one client may have in flight: one token, or without tokens one address (default: any number)",
     )
+    parser.add_argument(
+        "--otlp-endpoint",
+        metavar="URL",
+        default=os.environ.get("OTEL_EXPORTER_OTLP_ENDPOINT"),
+        help="collector of OpenTelemetry that gets a span of each request whose client records its trace "
+        "(default: OTEL_EXPORTER_OTLP_ENDPOINT of the environment, or none)",
+    )
     parser.add_argument("--no-batching", action="store_true", help="answer every request in a batch of its own")
     parser.add_argument(
         "--slo-ms", type=float, metavar="MS", help="refuse a request that would take longer (default: benchmark.slo_p99_ms of the image)"
@@ -171,6 +179,8 @@ def _options(arguments: argparse.Namespace) -> Options:
         key=arguments.tls_key,
         logs_requests=arguments.log_format == logs.Format.JSON,
         requests_per_client=arguments.max_requests_per_client,
+        collector=arguments.otlp_endpoint or None,
+        service_name=os.environ.get("OTEL_SERVICE_NAME") or None,
     )
 
 

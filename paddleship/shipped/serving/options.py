@@ -32,7 +32,8 @@ class Tokens:
 class Options:
     """Without `tokens`, everyone may ask. `certificate` and `key` are files of TLS. `logs_requests`: the log has a line for each one.
 
-    A client may have so many `requests_per_client` in flight; None: any number.
+    A client may have so many `requests_per_client` in flight; None: any number. `collector` is the address that spans are
+    sent to, as those of `service_name`, or else of the model.
     """
 
     tokens: Tokens | None = None
@@ -40,6 +41,8 @@ class Options:
     key: Path | None = None
     logs_requests: bool = False
     requests_per_client: int | None = None
+    collector: str | None = None
+    service_name: str | None = None
 
     def __post_init__(self) -> None:
         if (self.certificate is None) != (self.key is None):

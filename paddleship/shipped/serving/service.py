@@ -28,7 +28,9 @@ from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.processes.peers import Peers
 from paddleship.shipped.serving.queueing import Queue, Turn
+from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.spans import Spans
 from paddleship.shipped.serving.stages import Stages
 
 log = logging.getLogger("paddleship.shipped.serving")
@@ -70,6 +72,8 @@ class Service:
         self.failure: BaseException | None = None
         self._model: ServedModel | None = None
         self._answering: Answering  # once the model is ready, and there are no requests before
+        spans = Spans(options.collector, self._resource) if options.collector is not None else None
+        self.recorder = Recorder(logs=options.logs_requests, spans=spans)
         self._load, self._settings, self._stopping = load, settings, False
         self._thread = runtimes.inference_thread()
         longest_s = _SLO_SHARE * settings.slo_p99_ms / 1000 if settings.slo_p99_ms else _LONGEST_S
@@ -121,6 +125,7 @@ class Service:
         self._thread.shutdown()
         if self._model is not None:
             self._model.close()
+        self.recorder.close()
 
     def model(self, name: str, version: str | None = None) -> ServedModel:
         """The model of this name and version. Raises ServingError (NOT_READY, UNKNOWN_MODEL)."""
@@ -187,6 +192,12 @@ class Service:
         if self._stopping:
             raise ServingError(Kind.STOPPING, "the server is stopping: ask another one")
         return self._thread.submit(self._probe)
+
+    def _resource(self) -> dict[str, str]:
+        """What this server is, by OpenTelemetry's names."""
+        if self._model is None:
+            return {"service.name": self.options.service_name or "paddleship"}
+        return {"service.name": self.options.service_name or self._model.candidate.model, "service.version": self._model.version}
 
     def _is_quick(self) -> bool:
         """Whether small requests may be answered on the thread of the transport."""

@@ -1,4 +1,4 @@
-"""A line of the log for each request over gRPC, with its id and the trace that it belongs to. Around handlers only where lines are JSON."""
+"""Notes each request over gRPC, with its id and the trace that it belongs to. Around handlers only where the options ask for it."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from paddleship.shipped.serving import request_fields
-from paddleship.shipped.serving.logs import FIELDS
-from paddleship.shipped.serving.request_fields import log
+from grpc import StatusCode
+
+from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.transports.grpc.infer_request import InferRequest
 from paddleship.shipped.serving.transports.grpc.messages import SERVICE
 
 ASKED: ContextVar[InferRequest | None] = ContextVar("asked", default=None)  # the inference request of a call
+_FAILURES = (StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.INTERNAL)  # as those with a 5xx over HTTP
 Handler = Callable[[Any, Any], Awaitable[None]]
 
 
-def logged(method: str, handler: Handler) -> Handler:
-    """The handler of a method, whose requests are logged.
+def noting(recorder: Recorder, method: str, handler: Handler) -> Handler:
+    """The handler of a method, whose requests are noted.
 
     A request is named by its metadata `x-request-id`, or else by the `id` of its message. `trace_id` and `span_id` are those of the
     client, by its metadata `traceparent`.
@@ -29,7 +30,7 @@ def logged(method: str, handler: Handler) -> Handler:
         try:
             await handler(messages, seen)
         finally:
-            log.info("/%s/%s", SERVICE, method, extra={FIELDS: _fields(seen, time.perf_counter() - begun)})
+            _note(recorder, method, seen, time.perf_counter() - begun)
 
     return observed
 
@@ -39,7 +40,7 @@ class _Seen:
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self.code, self.error, self.request_bytes, self.response_bytes = "CANCELLED", "", 0, 0
+        self.code, self.error, self.request_bytes, self.response_bytes = StatusCode.CANCELLED, "", 0, 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._context, name)
@@ -51,16 +52,23 @@ class _Seen:
 
     async def write(self, content: bytes) -> None:
         await self._context.write(content)
-        self.code, self.response_bytes = "OK", len(content)
+        self.code, self.response_bytes = StatusCode.OK, len(content)
 
     async def abort(self, code: Any, details: str, *trailing: Any) -> None:
-        self.code, self.error = code.name, details
+        self.code, self.error = code, details
         await self._context.abort(code, details, *trailing)
 
 
-def _fields(seen: _Seen, seconds: float) -> dict[str, Any]:
+def _note(recorder: Recorder, method: str, seen: _Seen, seconds: float) -> None:
     sent, asked = {key: value for key, value in seen.invocation_metadata() if isinstance(value, str)}, ASKED.get()
-    fields = {"code": seen.code, "duration_ms": round(1000 * seconds, 3)}
-    fields |= {"response_bytes": seen.response_bytes, "request_bytes": seen.request_bytes}
-    number = sent.get("x-request-id") or (asked.number if asked is not None else None)
-    return fields | request_fields.fields(request_id=number, traceparent=sent.get("traceparent", ""), error=seen.error)
+    measured = {"code": seen.code.name, "duration_ms": round(1000 * seconds, 3)}
+    recorder.note(
+        f"/{SERVICE}/{method}",
+        seconds,
+        {**measured, "response_bytes": seen.response_bytes, "request_bytes": seen.request_bytes},
+        {"rpc.system": "grpc", "rpc.service": SERVICE, "rpc.method": method, "rpc.grpc.status_code": seen.code.value[0]},
+        request_id=sent.get("x-request-id") or (asked.number if asked is not None else None),
+        traceparent=sent.get("traceparent", ""),
+        error=seen.error,
+        is_failure=seen.code in _FAILURES,
+    )

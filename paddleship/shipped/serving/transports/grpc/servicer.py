@@ -50,8 +50,8 @@ class Servicer:
             name = "".join(part.title() for part in method.__name__.split("_"))
             answer = _decoded(CLASSES[f"{name}Request"], CLASSES[f"{name}Response"], method)
             served[name] = self._serving(answer, None, None) if name in _HEALTH else self._serving(answer, others, tokens)
-        if self._service.options.logs_requests:
-            served |= {name: request_log.logged(name, serve) for name, serve in served.items() if name not in _HEALTH}
+        if (recorder := self._service.recorder).wants:
+            served |= {name: request_log.noting(recorder, name, serve) for name, serve in served.items() if name not in _HEALTH}
         handlers = {name: grpc.stream_stream_rpc_method_handler(serve) for name, serve in served.items()}
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 

@@ -1,4 +1,4 @@
-"""A line of the log for each request, with its id and the trace that it belongs to. Around the app only where lines are JSON."""
+"""Notes each request, with its id and the trace that it belongs to. Around the app only where the options ask for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from paddleship.shipped.serving import request_fields
 from paddleship.shipped.serving.errors import ServingError
-from paddleship.shipped.serving.logs import FIELDS
-from paddleship.shipped.serving.request_fields import log
+from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.connections import ANSWER
 from paddleship.shipped.serving.transports.http.http_request import ASKED
@@ -21,14 +19,14 @@ _HEALTH = "/v2/health/"
 
 
 class RequestLog:
-    """Logs what the app answers, apart from health checks.
+    """Notes what the app answers, apart from health checks.
 
     A request is named by its header `X-Request-Id`, or else by the `id` of its body. `trace_id` and `span_id` are those of the client, by
     its header `traceparent`.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, app: ASGIApp, recorder: Recorder) -> None:
+        self._app, self._recorder = app, recorder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(_HEALTH):
@@ -44,14 +42,14 @@ class RequestLog:
         try:
             await self._app(scope, receive, observed)
         finally:
-            log.info("%s %s", scope["method"], scope["path"], extra={FIELDS: _fields(scope, seen, time.perf_counter() - begun)})
+            _note(self._recorder, scope["method"], scope["path"], scope, seen, time.perf_counter() - begun)
 
 
-def refused(method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], failure: ServingError) -> None:
-    """Log a request that was refused before the app saw it."""
+def refused(recorder: Recorder, method: bytes, target: bytes, headers: list[tuple[bytes, bytes]], failure: ServingError) -> None:
+    """Note a request that was refused before the app saw it."""
     seen, path = _Seen(), target.partition(b"?")[0]
     seen.add({"status": int(statuses.status(failure)), "body": orjson.dumps({"error": statuses.message(failure)})})
-    log.info("%s %s", method.decode("latin-1"), path.decode("latin-1"), extra={FIELDS: _fields({"headers": headers}, seen, 0.0)})
+    _note(recorder, method.decode("latin-1"), path.decode("latin-1"), {"headers": headers}, seen, 0.0)
 
 
 class _Seen:
@@ -68,15 +66,20 @@ class _Seen:
             self.body += part
 
 
-def _fields(scope: Mapping[str, Any], seen: _Seen, seconds: float) -> dict[str, Any]:
-    headers = dict(scope["headers"])
-    asked = scope.get(ASKED)
-    number = headers.get(b"x-request-id", b"").decode("latin-1") or (asked.number if asked is not None else None)
-    fields: dict[str, Any] = {"status": seen.status, "duration_ms": round(1000 * seconds, 3), "response_bytes": seen.bytes}
+def _note(recorder: Recorder, method: str, path: str, scope: Mapping[str, Any], seen: _Seen, seconds: float) -> None:
+    headers, asked = dict(scope["headers"]), scope.get(ASKED)
+    measured: dict[str, Any] = {"status": seen.status, "duration_ms": round(1000 * seconds, 3), "response_bytes": seen.bytes}
     if asked is not None:
-        fields["request_bytes"] = asked.size
-    return fields | request_fields.fields(
-        request_id=number, traceparent=headers.get(b"traceparent", b"").decode("latin-1"), error=_error(seen.body)
+        measured["request_bytes"] = asked.size
+    recorder.note(
+        f"{method} {path}",
+        seconds,
+        measured,
+        {"http.request.method": method, "url.path": path, "http.response.status_code": seen.status},
+        request_id=headers.get(b"x-request-id", b"").decode("latin-1") or (asked.number if asked is not None else None),
+        traceparent=headers.get(b"traceparent", b"").decode("latin-1"),
+        error=_error(seen.body),
+        is_failure=seen.status >= 500,
     )
 
 

@@ -37,9 +37,9 @@ def run(service: Service, *, host: str, port: int, also: Listeners = ()) -> None
         server.should_exit = server.lifespan.should_exit = True  # also if it waits for the model before it listens
 
     options = service.options
-    log_refusal = request_log.refused if options.logs_requests else None
+    log_refusal = functools.partial(request_log.refused, service.recorder) if service.recorder.wants else None
     guard = Guard(ConnectionLimits(), service.budget, service, tokens=options.tokens, log_refusal=log_refusal)
-    app = around(App(service, guard, on_failure=stop, also=also), options)
+    app = around(App(service, guard, on_failure=stop, also=also), service)
     server = make_server(app, guard, host=host, port=port, options=options)
     signal.signal(signal.SIGUSR1, lambda *_: send_clients_away(server))
     sockets = _shared(host, port) if service.peers is not None else None
@@ -72,11 +72,11 @@ def _shared(host: str, port: int) -> list[socket.socket]:
     return sockets
 
 
-def around(app: ASGIApp, options: Options) -> ASGIApp:
-    """The app behind what the options ask for: the check of tokens, and the log of requests."""
-    if options.tokens is not None:
-        app = Authorized(app, options.tokens)
-    return RequestLog(app) if options.logs_requests else app
+def around(app: ASGIApp, service: Service) -> ASGIApp:
+    """The app behind what the options of its service ask for: the check of tokens, and what is noted of requests."""
+    if service.options.tokens is not None:
+        app = Authorized(app, service.options.tokens)
+    return RequestLog(app, service.recorder) if service.recorder.wants else app
 
 
 class Server(uvicorn.Server):

@@ -20,7 +20,7 @@ def server(folder, options=Options()):  # noqa: B008 it is frozen
     """The port of a server that is ready."""
     service = Service(lambda: ServedModel(folder), Budget(2**26), options=options)
     guard = Guard(ConnectionLimits(), service.budget, service)
-    app = around(App(service, guard, on_failure=print), options)
+    app = around(App(service, guard, on_failure=print), service)
     made = make_server(app, guard, host="127.0.0.1", port=0, options=options)
     thread = threading.Thread(target=made.run)
     thread.start()

@@ -1,5 +1,6 @@
 """Time limits of requests over HTTP, and what a server does with requests that it has no place for."""
 
+import functools
 import http.client
 import json
 import socket
@@ -13,6 +14,7 @@ from starlette.responses import Response
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.options import Tokens
+from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.settings import Settings
 from paddleship.shipped.serving.transports.http import request_log
@@ -89,7 +91,8 @@ def full():
         def refusal(self, size):
             return ServingError(Kind.BUSY, f"the server is busy ({size} bytes)", retry_s=7) if size > 1000 else None
 
-    guard = Guard(ConnectionLimits(), Budget(10**7), Admission(), tokens=Tokens((TOKEN,)), log_refusal=request_log.refused)
+    log_refusal = functools.partial(request_log.refused, Recorder(logs=True))
+    guard = Guard(ConnectionLimits(), Budget(10**7), Admission(), tokens=Tokens((TOKEN,)), log_refusal=log_refusal)
     server = make_server(app, guard, host="127.0.0.1", port=0)
     server.config.lifespan = "off"
     thread = threading.Thread(target=server.run)

@@ -14,6 +14,7 @@ from paddleship.errors import BadInput
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options, Tokens
+from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.transports import http as transport
 from paddleship.shipped.serving.transports.http.app import App
@@ -52,7 +53,7 @@ def protected(tensors):
 
 @pytest.fixture
 def logging_client(tensors):
-    yield from started(tensors, RequestLog)
+    yield from started(tensors, lambda app: RequestLog(app, Recorder(logs=True)))
 
 
 def test_without_a_token_only_health_is_answered(protected):
