@@ -99,6 +99,10 @@ image-bench: setup ## size, start and repackaging of the images of two candidate
 	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
 	@SHORT=$(SHORT) CANDIDATES="$(CANDIDATES)" $(BIN)/python -m benchmarks.image
 
+image-size: setup ## size by layer, package and library of the image of a candidate that cannot be proven here: [CANDIDATE=onnxruntime-cuda]
+	@infra/engine.sh start >/dev/null && infra/base_image.sh $(BASE_IMAGE)
+	@$(BIN)/python -m benchmarks.image.unproven $(CANDIDATE)
+
 serve-overload-bench: setup ## what the server answers in time at twice the load that it can answer: [SHORT=1] [CANDIDATE=folder]
 	@SHORT=$(SHORT) CANDIDATE=$(CANDIDATE) $(BIN)/python -m benchmarks.serve.overload
 
@@ -135,4 +139,4 @@ docs: setup ## build the documentation site in docs/_build; a warning, such as a
 clean: ## remove .venv and caches; data, models and runs stay
 	@rm -rf .venv docs/_build .pytest_cache .ruff_cache .mypy_cache .import_linter_cache *.egg-info
 
-.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench serve-soak image-bench bench gpu-wheels gpu-check aa-bench promote-bench chaos zoo compare-graph-modes train-image clean
+.PHONY: help setup engine engine-stop pipeline ci ui worker stop stack test lint types contracts docs pipeline-bench parity-bench serve-bench serve-overload-bench serve-soak image-bench image-size bench gpu-wheels gpu-check aa-bench promote-bench chaos zoo compare-graph-modes train-image clean

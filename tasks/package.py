@@ -49,7 +49,7 @@ def package(params: Params) -> Report:
         unaccepted = f"{params.package.repository}:unaccepted-{built.id.removeprefix('sha256:')[:12]}"
         built.tag(unaccepted)
         bill = image.read_file(client, built.id, sbom.IN_IMAGE)
-    size = int(built.attrs["Size"])
+    size, loaded = int(built.attrs["Size"]), building.loaded_libraries(params, candidate)
     receipt = {
         "image": name,
         "unaccepted": unaccepted,
@@ -66,10 +66,17 @@ def package(params: Params) -> Report:
     }
     report = Report(
         stage="package",
-        headline=f"{name}, {size / 1e6:.0f} MB",
+        headline=f"{name}, {size / 1e6:.0f} MB" + (f", for {loaded.gpu} only" if loaded and loaded.gpu else ""),
         metrics={"image_bytes": size, "base_image_bytes": int(base.attrs["Size"]), "layers": len(receipt["layers"])},
         verdict=Verdict(checks=building.checks(size, params.package.max_image_bytes)),
-        facts={"image": name, "image_id": built.id, "page": f"package/{sbom.FILE}", "base_is_stand_in": receipt["base_is_stand_in"]},
+        facts={
+            "image": name,
+            "image_id": built.id,
+            "page": f"package/{sbom.FILE}",
+            "base_is_stand_in": receipt["base_is_stand_in"],
+            "loaded_libraries": sorted(loaded.files) if loaded else "all",
+            "gpu": loaded.gpu if loaded else "",
+        },
     )
     folder = Path(params.paths.reports) / "package"
     folder.mkdir(parents=True, exist_ok=True)

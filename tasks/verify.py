@@ -35,6 +35,7 @@ from paddleship.shipped.computing.answers import loading as answers
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import new_folder
 from paddleship.shipped.computing.preprocess import Batch, Example, Preprocess
+from paddleship.shipped.computing.runtimes import nvidia
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.stage.frame import main
 from paddleship.weights import candidate_files
@@ -105,6 +106,7 @@ def verify(params: Params) -> Report:
     with new_folder(Path(params.paths.parity)) as beside:
         proved.evidence.save(beside)
         proofs.write(beside, verified.passed, params, _row_facts(params, proved, examples))
+        proofs.write_mapped_libraries(beside, proved.mapped_libraries, nvidia.names())
         begun.seal(beside)
     worst = [proved.evidence.cases[judgement.worst] for judgement in proved.judgements.values()]
     regression_cases.write(Path(params.paths.regression), known, worst)

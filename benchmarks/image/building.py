@@ -61,8 +61,14 @@ def build(client: Any, params: Params, name: str) -> Image:
         "changed_layers": len(set(after) - set(before)),
     }
     layers = [(int(one["Size"]), one["CreatedBy"][:70]) for one in built.history() if one["Size"]]
-    output = client.containers.run(built.id, ["-c", _PACKAGES], entrypoint="python", remove=True, network_disabled=True)
-    return Image(name, built, changed, {key: round(value, 2) for key, value in figures.items()}, layers, json.loads(output))
+    rounded = {key: round(value, 2) for key, value in figures.items()}
+    return Image(name, built, changed, rounded, layers, packages_of(client, built.id))
+
+
+def packages_of(client: Any, identity: str) -> list[tuple[str, int]]:
+    """The packages of an image by their size in bytes."""
+    output = client.containers.run(identity, ["-c", _PACKAGES], entrypoint="python", remove=True, network_disabled=True)
+    return [(name, size) for name, size in json.loads(output)]
 
 
 def remove(client: Any, images: Iterable[Image]) -> None:

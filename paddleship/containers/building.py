@@ -19,6 +19,7 @@ from paddleship.image.runtime_layers import RuntimeLayers
 from paddleship.lineage import release
 from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.serving.settings import Settings
 
 _DEBIAN = "/var/lib/dpkg/status"
@@ -36,8 +37,15 @@ def base_image(params: Params, python: str) -> str:
     return params.package.base_image or python_version.base_image(python)
 
 
+def loaded_libraries(params: Params, candidate: Candidate) -> proofs.MappedLibraries | None:
+    """The optional libraries that the image has, and the GPU that it is for; None if it has all. Raises CandidateError."""
+    removes = params.package.unused_libraries == "remove" and bool(registry.get(candidate.runtime).registration.optional_libraries)
+    return proofs.mapped_libraries(params, candidate) if removes else None
+
+
 def settings(params: Params, candidate: Candidate) -> Settings:
-    """What the image tells its server."""
+    """What the image tells its server. Raises CandidateError."""
+    loaded = loaded_libraries(params, candidate)
     rows, exact = proofs.row_facts(params), candidate.precision == "float32"  # others are judged by decisions, not row by row
     together = rows.independent and exact
     return Settings(
@@ -46,6 +54,7 @@ def settings(params: Params, candidate: Candidate) -> Settings:
         slo_p99_ms=params.benchmark.slo_p99_ms,
         also=params.package.ports,
         processes=params.package.processes,
+        gpu=loaded.gpu if loaded else "",
     )
 
 
@@ -58,7 +67,9 @@ def build(
     `proven_with` or installed here.
     """
     wanted = base_image(params, proven_with["python"])
-    base, layers = image.require_base(client, wanted), RuntimeLayers.of(candidate, params.package.ports)
+    loaded = loaded_libraries(params, candidate)
+    layers = RuntimeLayers.of(candidate, params.package.ports, loaded=loaded.files if loaded else None)
+    base = image.require_base(client, wanted)
     distributions.require_proven(distributions.pinned(layers.pins), proven_with)
     runtime, bill = _runtime(client, layers, base, wanted, python=proven_with["python"], anew=anew)
     own = release.content_labels(licenses=sbom.licenses(bill), base_digest=image.digest(base))
@@ -128,5 +139,5 @@ def require_same(client: Any, params: Params, candidate: Candidate, receipt: Map
 
 
 def checks(size: int, limit: int) -> list[Check]:
-    advice = "raise package.max_image_bytes, or inspect the layers with `docker history`"
+    advice = f"raise package.max_image_bytes to at least {size}, or inspect the layers with `docker history`"
     return [Check.at_most("image_bytes", size, limit, advice=advice)]

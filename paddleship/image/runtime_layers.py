@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from paddleship.errors import Unavailable
+from paddleship.errors import CandidateError, Unavailable
 from paddleship.image import layout, requirements, sbom, shared_libraries, user_packages
 from paddleship.image.footprint import not_served
 from paddleship.shipped.computing.candidate import Candidate
@@ -25,16 +25,20 @@ _RECORDS = ("RECORD", "direct_url.json", "uv_cache.json", "INSTALLER", "REQUESTE
 
 @dataclass(frozen=True)
 class RuntimeLayers:
-    """The runtime of a candidate, and the pins of the packages that it needs besides those of its runtime."""
+    """The runtime of a candidate, and the pins of the packages that it needs besides those of its runtime.
+
+    `loaded` are the optional libraries of the runtime that the layers have; None: all of them.
+    """
 
     runtime: Registration
     further: tuple[str, ...]
+    loaded: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, candidate: Candidate, also: Iterable[str] = ()) -> RuntimeLayers:
-        """Those of a candidate whose server has the transports `also` beside HTTP."""
+    def of(cls, candidate: Candidate, also: Iterable[str] = (), *, loaded: frozenset[str] | None = None) -> RuntimeLayers:
+        """Those of a candidate whose server has the transports `also` beside HTTP, with these optional libraries, or all."""
         further = [pin for name in also for pin in requirements.pins(requirements.folder() / transports.get(name).REQUIREMENTS)]
-        return cls(registry.get(candidate.runtime).registration, (*further, *user_packages.pins(candidate)))
+        return cls(registry.get(candidate.runtime).registration, (*further, *user_packages.pins(candidate)), loaded)
 
     @property
     def pins(self) -> list[str]:
@@ -48,6 +52,7 @@ class RuntimeLayers:
             "dockerfile": requirements.runtime_dockerfile().read_text(encoding="utf-8"),
             "pins": self.pins,
             "not_served": not_served(self.runtime),
+            "loaded": None if self.loaded is None else sorted(self.loaded),
             "libraries": {name: sha256(_library(name)) for name in self.runtime.system_libraries},
             "python": platform.python_version(),  # which compiles the modules
             "machine": platform.machine(),
@@ -56,14 +61,16 @@ class RuntimeLayers:
         return tree_sha256({name: json.dumps(fact, sort_keys=True) for name, fact in facts.items()})
 
     def lay_out(self, context: Path, *, debian: str = "") -> None:
-        """Fill the build context: Dockerfile, packages and libraries. Equal inputs give equal bytes and times. Raises Unavailable.
+        """Fill the build context: Dockerfile, packages and libraries. Equal inputs give equal bytes and times.
 
-        `debian` is the status of dpkg in the base image, for the bill of materials.
+        `debian` is the status of dpkg in the base image, for the bill of materials. Raises Unavailable, and CandidateError if a library
+        that the candidate had loaded is not in the packages.
         """
         root = context / "rootfs"
         site, lib = root / "site", root / "lib"
         _install(self.runtime, self.further, site)
         files = sbom.installed_files(site)
+        _leave_out(site, self.runtime.optional_libraries, self.loaded)
         _reduce(site, not_served(self.runtime))
         lib.mkdir()
         for name in self.runtime.system_libraries:
@@ -90,6 +97,20 @@ def _install(runtime: Registration, further: Sequence[str], target: Path) -> Non
     if done.returncode:
         reason = " ".join(done.stderr.split())[-300:]
         raise Unavailable(f"the packages of {what} cannot be installed ({reason}): check the network and the pins")
+
+
+def _leave_out(target: Path, optional: Sequence[str], loaded: frozenset[str] | None) -> None:
+    """Remove the optional libraries that are not among the `loaded` ones, if these are known. Raises CandidateError."""
+    if loaded is None:
+        return
+    present = {path.relative_to(target).as_posix() for pattern in optional for path in target.glob(pattern) if path.is_file()}
+    if absent := sorted(loaded - present):
+        raise CandidateError(
+            f"verify had loaded {absent[0]}, which the packages of the image have not: pin in docker/requirements what is installed here, "
+            "or set package.unused_libraries: keep"
+        )
+    for name in present - loaded:
+        (target / name).unlink()
 
 
 def _reduce(target: Path, patterns: Sequence[str]) -> None:

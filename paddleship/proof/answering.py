@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship.errors import BadInput, OutOfTime
+from paddleship.proof import mapped_libraries
 from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
@@ -34,7 +35,7 @@ class Caller(Protocol):
 class ModelUnderTest:
     """What answers in a worker process: `load(*arguments)` returns a Runtime there, `share()` lets threads share it.
 
-    `exact`: it is the exported program on eager's own kernels, so its answers are eager's own.
+    `exact`: it is the exported program on eager's own kernels, so its answers are eager's own. `runtime` is the name of the registered one.
     """
 
     load: Callable[..., Any]
@@ -43,13 +44,18 @@ class ModelUnderTest:
     thread_count: int = 1
     share: Callable[[], Executor] = runtimes.inference_thread
     exact: bool = False
+    runtime: str = ""
+
+    @property
+    def has_optional_libraries(self) -> bool:
+        return bool(self.runtime and registry.get(self.runtime).registration.optional_libraries)
 
 
 def candidate(folder: Path, *, precision: str = "float32", thread_count: int = 1) -> ModelUnderTest:
     """The candidate in `folder` as a model under test."""
     made = Candidate.load(folder)
     exact = registry.kind_of(made).exact and precision == "float32" and thread_count == 1
-    return ModelUnderTest(runtimes.load, (folder,), precision, thread_count, exact=exact)
+    return ModelUnderTest(runtimes.load, (folder,), precision, thread_count, exact=exact, runtime=made.runtime)
 
 
 class AnswerWorker:
@@ -58,10 +64,18 @@ class AnswerWorker:
     def __init__(self, model_under_test: ModelUnderTest) -> None:
         self._model = model_under_test.load(*model_under_test.arguments)
         self._share = model_under_test.share
+        self._runtime = model_under_test.runtime
 
     def run(self, inputs: Batch) -> Arrays:
         answer: Arrays = self._model.run(inputs)
         return answer
+
+    def mapped_libraries(self) -> list[str]:
+        """The optional libraries that the runtime has mapped by now. The last call: it may release what later ones would need."""
+        registration = registry.get(self._runtime).registration
+        if registration.release_preloaded is not None:
+            registration.release_preloaded()
+        return mapped_libraries.of_this_process(registration.optional_libraries)
 
     def together(self, batches: Sequence[Batch], callers: int) -> list[list[Arrays]]:
         """The answers to the batches for each of several concurrent callers, each starting with another batch."""

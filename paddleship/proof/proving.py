@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
-from paddleship.errors import BadInput, OutOfTime
+from paddleship.errors import BadInput, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
 from paddleship.proof import answer_flips, controls, exercise, finiteness, invariance, invariance_checks, parity, reference
@@ -44,7 +44,8 @@ class Proof:
 
     `answers` are the answers of each model under test, None if it died. `taken_branches` are those that the inputs took in eager mode.
     `compared_weights` are the comparisons of files with the checkpoint, also of the exported program. `controls` are the wrong answers
-    that the judge was given, `unexercised` the outputs that were empty or constant, `arithmetic` is where eager computed. A model under
+    that the judge was given, `unexercised` the outputs that were empty or constant, `arithmetic` is where eager computed.
+    `mapped_libraries` are those of its optional libraries that a model under test had mapped after the last case. A model under
     test for which there was no time has no answers and no judgement. If `findings` contain an error, it is about eager or the judge, and
     nothing is proven.
     """
@@ -59,6 +60,7 @@ class Proof:
     compared_weights: dict[str, WeightComparison] = field(default_factory=dict, repr=False)
     unexercised: dict[str, str] = field(default_factory=dict)
     arithmetic: EagerArithmetic | None = None
+    mapped_libraries: dict[str, list[str]] = field(default_factory=dict, repr=False)
 
     @property
     def sound(self) -> bool:
@@ -124,12 +126,15 @@ def _prove(
         judgement = parity.judge(evidence, static, limits=settings)
         judgements[TO_STATIC], answers[TO_STATIC] = invariance_checks.hold_to_eager(judgement, evidence, static, settings=settings), static
     _say_outcome(TO_STATIC, judgements[TO_STATIC], say, sound=sound)
+    mapped: dict[str, list[str]] = {}
     program: list[Arrays] | None = None  # answers of the exported program, if it departs from eager
     for name, model_under_test, child in _in_time(queue):
         try:
-            judgements[name], answers[name] = judgement, answered = _examine(name, model_under_test, child, evidence, settings)
+            examined = _examine(model_under_test, child, evidence, settings, name=name)
         except OutOfTime:
             break
+        judgements[name], answers[name] = judgement, answered = examined.judgement, examined.answers
+        mapped |= {name: examined.mapped_libraries} if examined.mapped_libraries else {}
         if model_under_test.exact and invariance_checks.departs(judgement):
             program = answered
         elif program and answered and model_under_test.precision == "float32":
@@ -154,6 +159,7 @@ def _prove(
         dict(compared_weights),
         unexercised,
         eager.arithmetic,
+        mapped,
     )
 
 
@@ -176,21 +182,40 @@ def unanswered(reason: str) -> Judgement:
     return Judgement({}, [Check(name="answers", measured=reason, limit="an answer to every case", passed=False)])
 
 
+@dataclass(frozen=True)
+class Examined:
+    """The judgement on one model under test, its answers, None if it died, and the optional libraries that it had mapped at the end."""
+
+    judgement: Judgement
+    answers: list[Arrays] | None = None
+    mapped_libraries: list[str] = field(default_factory=list)
+
+
 def _examine(
-    name: str, model_under_test: ModelUnderTest, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify
-) -> tuple[Judgement, list[Arrays] | None]:
+    model_under_test: ModelUnderTest, child: isolate.Isolated | BadInput, evidence: Evidence, settings: Verify, *, name: str
+) -> Examined:
     """Ask one model under test everything, and judge."""
     if isinstance(child, BadInput):
-        return unanswered(str(child)), None
+        return Examined(unanswered(str(child)))
     answers = None
     try:
         with child:
             answered = ask(name, child, evidence.cases)
             answers = answered.answers
             precision, exact = model_under_test.precision, model_under_test.exact
-            return judge(child, evidence, answered, precision=precision, exact=exact, settings=settings), answers
+            judgement = judge(child, evidence, answered, precision=precision, exact=exact, settings=settings)
+            return Examined(judgement, answers, _mapped_libraries(child) if model_under_test.has_optional_libraries else [])
     except BadInput as error:
-        return unanswered(str(error)), answers
+        return Examined(unanswered(str(error)), answers)
+
+
+def _mapped_libraries(child: Caller) -> list[str]:
+    """Those that a process has mapped after its last case; none if it dies of the question, which says nothing about its answers."""
+    try:
+        mapped: list[str] = child.call("mapped_libraries")
+    except (ProcessDied, ProcessHung):
+        return []
+    return mapped
 
 
 def judge(

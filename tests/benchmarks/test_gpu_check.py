@@ -20,6 +20,8 @@ from paddleship.proof import evidence
 from paddleship.proof.cases import inputs
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.computing.runtimes import nvidia
+from paddleship.shipped.serving.settings import Settings
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -203,3 +205,14 @@ def test_a_server_that_does_not_start_says_why(tmp_path, served):
             serving.server(folder, tmp_path / "log"),
         ):
             pass
+
+
+@pytest.mark.skipif("NVIDIA H200" in nvidia.names(), reason="this is that GPU")
+def test_a_server_of_an_image_for_another_gpu_says_so(tmp_path, served):
+    folder, _ = served()
+    Settings(gpu="NVIDIA H200").write(folder)
+    with (
+        pytest.raises(RuntimeError, match=r"the server did not start: .*this image has only the libraries that NVIDIA H200 needs"),
+        serving.server(folder, tmp_path / "log"),
+    ):
+        pass

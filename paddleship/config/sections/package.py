@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
@@ -22,6 +22,11 @@ class Package(Section):
     transports: list[str] = Field([HTTP], description="protocols that the image serves: http, and others beside it, such as grpc")
     processes: int = Field(
         1, ge=1, le=64, description="server processes of a container, each with the model, that answer on the same ports"
+    )
+    unused_libraries: Literal["keep", "remove"] = Field(
+        "keep",
+        description="of a candidate on a GPU, the libraries that verify never saw in use: keep them in the image, or remove them, and with "
+        "them every other model of GPU",
     )
     max_image_bytes: Positive = Field(2_000_000_000, description="gate: largest size of the image")
 

@@ -150,6 +150,7 @@ def _also(arguments: argparse.Namespace, given: Settings) -> list[tuple[str, int
 
 
 def _service(arguments: argparse.Namespace, given: Settings, peers: Peers | None) -> Service:
+    from paddleship.shipped.computing.runtimes import nvidia
     from paddleship.shipped.serving import limits
     from paddleship.shipped.serving.budget import Budget
     from paddleship.shipped.serving.model import ServedModel
@@ -163,6 +164,7 @@ def _service(arguments: argparse.Namespace, given: Settings, peers: Peers | None
     sample = arguments.sample and arguments.sample / f"{name}{SUFFIX}"
 
     def load() -> ServedModel:
+        nvidia.require_model(given.gpu)
         return ServedModel(arguments.candidate, max_batch=arguments.max_batch, memory_bytes=memory, sample=sample, share=share)
 
     if arguments.no_batching:

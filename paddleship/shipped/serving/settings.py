@@ -19,6 +19,7 @@ class Settings:
 
     `padding`: nor on how far it is padded, so these may be of different sizes. `slo_p99_ms`: a request that would take longer is refused.
     `also`: the transports beside HTTP, with their ports. `processes` answer on the same ports, each with a model of its own.
+    `gpu` is the only model of GPU that the image has the libraries for; empty: any, or none is needed.
     """
 
     batching: bool = False
@@ -26,10 +27,11 @@ class Settings:
     slo_p99_ms: float | None = None
     also: Mapping[str, int] = field(default_factory=dict)
     processes: int = 1
+    gpu: str = ""
 
     def write(self, folder: Path) -> None:
         """Write the file into the folder of a candidate, without what is not set."""
-        written = {name: value for name, value in asdict(self).items() if value not in (None, {}) and (name, value) != ("processes", 1)}
+        written = {name: value for name, value in asdict(self).items() if value not in (None, {}, "") and (name, value) != ("processes", 1)}
         (folder / _FILE).write_bytes(orjson.dumps(written))
 
 

@@ -9,7 +9,11 @@ from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from paddleship.errors import CandidateError
+
 _DRIVER, _MANAGEMENT = "libcuda.so.1", "libnvidia-ml.so.1"
+_NAME_BYTES = 96  # NVML_DEVICE_NAME_V2_BUFFER_SIZE
+_preloaded: list[int] = []  # handles of the loader
 _HIDDEN = ("", "-1")  # values of CUDA_VISIBLE_DEVICES that hide every GPU
 _PACKAGES = {  # in the order in which they need each other
     "libcudart": "nvidia-cuda-runtime",
@@ -38,15 +42,58 @@ def no_gpu() -> str:
     return "" if count.value else f"the NVIDIA driver finds no GPU: {_ADVICE}"
 
 
-def preload() -> None:
-    """Load the libraries of NVIDIA's packages, in whichever folder of the import path they are installed; absent ones are left out."""
-    spec = find_spec("nvidia")
+def names() -> list[str]:
+    """The names of the GPUs here, in NVML's order, also of hidden ones; empty without a driver."""
+    try:
+        library = ctypes.CDLL(_MANAGEMENT)
+    except OSError:
+        return []
+    count = ctypes.c_uint(0)
+    if library.nvmlInit_v2() or library.nvmlDeviceGetCount_v2(ctypes.byref(count)):
+        return []
+    return [_name(library, index) for index in range(count.value)]
+
+
+def _name(library: ctypes.CDLL, index: int) -> str:
+    device, name = ctypes.c_void_p(), ctypes.create_string_buffer(_NAME_BYTES)
+    failed = library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) or library.nvmlDeviceGetName(device, name, _NAME_BYTES)
+    return "an unknown GPU" if failed else name.value.decode(errors="replace")
+
+
+def require_model(name: str) -> None:
+    """Raise CandidateError unless all GPUs here have this name; an empty name allows all."""
+    if not name:
+        return
+    here = sorted(set(names())) or [f"none whose name is known ({no_gpu() or 'NVML gives none'})"]
+    if here != [name]:
+        raise CandidateError(
+            f"this image has only the libraries that {name} needs, and the GPU here is {' and '.join(here)}: start it on {name}, or build "
+            "it again with package.unused_libraries: keep"
+        )
+
+
+def preload() -> set[str]:
+    """Load the libraries of NVIDIA's packages, in whichever folder of the import path they are installed. Returns their file names.
+
+    ONNX Runtime loads some when an operator first needs them, and then finds only those that are loaded already.
+    """
+    spec, names = find_spec("nvidia"), set()
     for folder in spec.submodule_search_locations or () if spec else ():
         for prefix in _PACKAGES:
             for path in sorted(Path(folder).glob(f"*/lib/{prefix}*.so.*")):
                 if prefix != "libcudnn" or path.name.startswith("libcudnn.so"):  # cuDNN loads its parts itself
                     with suppress(OSError):
-                        ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+                        _preloaded.append(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)._handle)
+                        names.add(path.name)
+    return names
+
+
+def release_preloaded() -> None:
+    """Release what `preload` loaded, so that only libraries stay mapped that something else uses. Nothing can be computed afterwards."""
+    release = ctypes.CDLL(None).dlclose
+    release.argtypes = [ctypes.c_void_p]
+    while _preloaded:
+        release(_preloaded.pop())
 
 
 def why_not_loaded(libraries: Iterable[Path]) -> str:

@@ -104,9 +104,9 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime | CapturingRuntime:
 
     if PROVIDER not in onnxruntime.get_available_providers():
         raise CandidateError(_FOR_CPUS)
-    nvidia.preload()
-    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not find
-        onnxruntime.preload_dlls()
+    if f"libcublasLt.so.{onnxruntime.cuda_version.partition('.')[0]}" not in nvidia.preload():
+        with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not find
+            onnxruntime.preload_dlls()
     captured = bool(candidate.options.get("cuda_graph"))
     try:
         session = onnx_runtime.session(folder, candidate, PROVIDER, provider_options(candidate))
@@ -185,4 +185,6 @@ RUNTIME = Registration(
         "nvidia/**/include",
         "nvidia/**/*.a",
     ),
+    optional_libraries=("nvidia/**/*.so*",),
+    release_preloaded=nvidia.release_preloaded,
 )

@@ -71,7 +71,9 @@ class Registration:
     `log_passes`, `without_passes` and `optimization_level` work, which find a wrong optimisation pass. `not_served` are patterns of
     files below site-packages that the image does not need, `system_libraries` are system files that it needs. `any_thread`: one thread
     at a time may use a loaded candidate, and it need not always be the same one. `processor_flags` are those without which its library
-    dies, by machine, as /proc/cpuinfo names them.
+    dies, by machine, as /proc/cpuinfo names them. `optional_libraries` are patterns of shared libraries below site-packages that a
+    candidate maps only if its program and its GPU need them: `verify` records which, and the image can leave the others out.
+    `release_preloaded` releases those that `load` loads in advance, whether they are needed or not.
     """
 
     name: str
@@ -89,6 +91,8 @@ class Registration:
     system_libraries: tuple[str, ...] = ()
     any_thread: bool = False
     processor_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    optional_libraries: tuple[str, ...] = ()
+    release_preloaded: Callable[[], None] | None = None
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):

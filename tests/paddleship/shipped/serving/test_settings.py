@@ -39,3 +39,10 @@ def test_settings_without_an_objective_are_written_as_they_were_before_there_was
     assert (tmp_path / "serving.json").read_bytes() == b'{"batching":true,"padding":false}'
     Settings(slo_p99_ms=50).write(tmp_path)
     assert settings.read(tmp_path) == Settings(slo_p99_ms=50)
+
+
+def test_the_gpu_that_an_image_is_for_is_read_as_it_was_written_and_none_leaves_the_file_as_it_was(tmp_path):
+    Settings(batching=True).write(tmp_path)
+    assert "gpu" not in (tmp_path / "serving.json").read_text()
+    Settings(gpu="NVIDIA H200").write(tmp_path)
+    assert settings.read(tmp_path) == Settings(gpu="NVIDIA H200")
