@@ -2,7 +2,7 @@ import pytest
 
 from paddleship.config import catalogue, optional_params
 from paddleship.errors import ParamsError
-from paddleship.shipped.computing.runtimes import nvidia, onnx_runtime_cuda, paddle_inference
+from paddleship.shipped.computing.runtimes import nvidia, onnx_runtime_cuda, onnx_runtime_tensorrt, paddle_inference
 
 
 @pytest.fixture
@@ -18,7 +18,8 @@ def test_the_exported_program_and_the_eager_model_are_registered_and_the_program
 
 def test_by_default_every_installed_candidate_takes_part_that_has_a_use_here_and_the_others_have_a_reason():
     absent = dict.fromkeys(("paddle-gpu", "paddle-tensorrt-fp16"), "this Paddle is built for CPUs") | {"paddle-pruned": "name it to try it"}
-    absent |= dict.fromkeys((name for name in catalogue.kinds() if name.startswith("onnxruntime-cuda")), "ONNX Runtime is built for CPUs")
+    on_gpu = [name for name in catalogue.kinds() if name.startswith(("onnxruntime-cuda", "onnxruntime-tensorrt"))]
+    absent |= dict.fromkeys(on_gpu, "ONNX Runtime is built for CPUs")
     assert catalogue.chosen(None) == [name for name in catalogue.kinds() if name not in absent]
     reasons = catalogue.left_out(catalogue.chosen(None))
     assert list(reasons) == [name for name in catalogue.kinds() if name in absent]
@@ -39,6 +40,16 @@ def test_candidates_of_a_gpu_need_its_build_and_a_gpu_and_have_a_reason_without(
     assert {catalogue.left_out(["paddle"])[name] for name in names} == {"there is no GPU"}
     monkeypatch.setattr(nvidia, "no_gpu", lambda: "")
     assert names <= set(catalogue.chosen(None))
+
+
+def test_tensorrt_is_left_out_where_it_is_not_installed_and_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(onnx_runtime_cuda, "distribution", str)
+    monkeypatch.setattr(nvidia, "no_gpu", lambda: "")
+    chosen = catalogue.chosen(None)
+    assert "onnxruntime-tensorrt" not in chosen
+    assert catalogue.left_out(chosen)["onnxruntime-tensorrt"].startswith("TensorRT is not installed: install tensorrt-cu13-libs, as")
+    monkeypatch.setattr(onnx_runtime_tensorrt, "version", str)
+    assert "onnxruntime-tensorrt" in catalogue.chosen(None)
 
 
 def test_what_is_left_out_by_name_or_for_want_of_a_package_has_a_reason(only_base):

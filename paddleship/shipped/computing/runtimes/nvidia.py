@@ -54,6 +54,16 @@ def names() -> list[str]:
     return [_name(library, index) for index in range(count.value)]
 
 
+def driver() -> str:
+    """The version of the driver; empty without one."""
+    version = ctypes.create_string_buffer(_NAME_BYTES)
+    try:
+        library = ctypes.CDLL(_MANAGEMENT)
+    except OSError:
+        return ""
+    return "" if library.nvmlInit_v2() or library.nvmlSystemGetDriverVersion(version, _NAME_BYTES) else version.value.decode()
+
+
 def _name(library: ctypes.CDLL, index: int) -> str:
     device, name = ctypes.c_void_p(), ctypes.create_string_buffer(_NAME_BYTES)
     failed = library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(device)) or library.nvmlDeviceGetName(device, name, _NAME_BYTES)
@@ -77,14 +87,19 @@ def preload() -> set[str]:
 
     ONNX Runtime loads some when an operator first needs them, and then finds only those that are loaded already.
     """
-    spec, names = find_spec("nvidia"), set()
-    for folder in spec.submodule_search_locations or () if spec else ():
-        for prefix in _PACKAGES:
-            for path in sorted(Path(folder).glob(f"*/lib/{prefix}*.so.*")):
-                if prefix != "libcudnn" or path.name.startswith("libcudnn.so"):  # cuDNN loads its parts itself
-                    with suppress(OSError):
-                        _preloaded.append(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)._handle)
-                        names.add(path.name)
+    spec = find_spec("nvidia")
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
+    paths = [path for folder in folders for prefix in _PACKAGES for path in sorted(folder.glob(f"*/lib/{prefix}*.so.*"))]
+    return load(path for path in paths if not path.name.startswith("libcudnn_"))  # cuDNN loads its parts itself
+
+
+def load(paths: Iterable[Path]) -> set[str]:
+    """Load libraries in this order, until `release_preloaded`; those that the loader refuses are left out. Returns their file names."""
+    names = set()
+    for path in paths:
+        with suppress(OSError):
+            _preloaded.append(ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)._handle)
+            names.add(path.name)
     return names
 
 
@@ -111,6 +126,8 @@ def _install(library: str) -> str:
     """Where a library comes from that the loader does not find."""
     if library == _DRIVER:
         return f"it belongs to NVIDIA's driver: {_ADVICE}"
+    if library.startswith(("libnvinfer", "libnvonnxparser")):
+        return "it belongs to TensorRT: install what docker/requirements/onnxruntime-tensorrt.txt pins"
     package = next((package for prefix, package in _PACKAGES.items() if library.startswith(prefix)), "")
     return (
         f"it is in the package {package}: install it with `make clean setup RUNTIME=cuda`" if package else "install the package that has it"

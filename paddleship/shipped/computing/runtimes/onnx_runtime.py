@@ -30,10 +30,17 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime:
     return OnnxRuntime(session(folder, candidate, "CPUExecutionProvider"), candidate)
 
 
-def session(folder: Path, candidate: Candidate, provider: str, provider_options: Mapping[str, str] | None = None) -> Any:
+def session(
+    folder: Path,
+    candidate: Candidate,
+    provider: str,
+    provider_options: Mapping[str, str] | None = None,
+    *,
+    entries: Mapping[str, str] | None = None,
+) -> Any:
     """A session of the candidate in `folder` on an execution provider. ONNX Runtime may replace the provider by the CPU without an error.
 
-    Raises CandidateError for a program that is too new.
+    `entries` are further settings of the session, by ONNX Runtime's names. Raises CandidateError for a program that is too new.
     """
     import onnxruntime
 
@@ -48,6 +55,8 @@ def session(folder: Path, candidate: Candidate, provider: str, provider_options:
     options.enable_mem_pattern = candidate.options.get("memory_pattern", True)
     if "spinning" in candidate.options:
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if candidate.options["spinning"] else "0")
+    for key, value in (entries or {}).items():
+        options.add_session_config_entry(key, value)
     try:
         return onnxruntime.InferenceSession(
             str(folder / "model.onnx"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -91,19 +91,31 @@ class CapturingRuntime:
 
 def unavailable() -> str:
     """Why these candidates cannot run on this machine, with the next step; empty if they can."""
+    return without_build() or nvidia.no_gpu()
+
+
+def without_build() -> str:
+    """Why the installed ONNX Runtime cannot use a GPU, with the next step; empty if it can."""
     try:
         distribution("onnxruntime-gpu")
     except PackageNotFoundError:
         return _FOR_CPUS
-    return nvidia.no_gpu()
+    return ""
+
+
+def require_build(provider: str) -> None:
+    """Raise CandidateError unless the installed ONNX Runtime has this provider."""
+    import onnxruntime
+
+    if provider not in onnxruntime.get_available_providers():
+        raise CandidateError(_FOR_CPUS)
 
 
 def load(folder: Path, candidate: Candidate) -> OnnxRuntime | CapturingRuntime:
     """Load on the first GPU. Raises CandidateError if ONNX Runtime would compute on the CPU instead, or refuses the CUDA graph."""
     import onnxruntime
 
-    if PROVIDER not in onnxruntime.get_available_providers():
-        raise CandidateError(_FOR_CPUS)
+    require_build(PROVIDER)
     if f"libcublasLt.so.{onnxruntime.cuda_version.partition('.')[0]}" not in nvidia.preload():
         with contextlib.redirect_stdout(io.StringIO()):  # it prints what it does not find
             onnxruntime.preload_dlls()
@@ -117,7 +129,7 @@ def load(folder: Path, candidate: Candidate) -> OnnxRuntime | CapturingRuntime:
         if captured and "graph capture" in reason:
             raise CandidateError(_refusal(reason[-300:])) from None
         raise
-    require_provider(session.get_providers(), Path(onnxruntime.__file__).parent / "capi")
+    require_provider(session.get_providers(), libraries(Path(onnxruntime.__file__).parent / "capi", "cuda"))
     return CapturingRuntime(session, candidate) if captured else OnnxRuntime(session, candidate)
 
 
@@ -134,13 +146,17 @@ def provider_options(candidate: Candidate) -> dict[str, str]:
     }
 
 
-def require_provider(providers: list[str], capi: Path) -> None:
-    """Raise CandidateError unless the CUDA provider computes; the message names what is missing. `capi` has ONNX Runtime's libraries."""
-    if providers[0] == PROVIDER:
+def libraries(capi: Path, provider: str) -> list[Path]:
+    """The libraries of a provider, `cuda` or `tensorrt`, in the folder with those of ONNX Runtime."""
+    return [capi / f"libonnxruntime_providers_{name}.so" for name in ("shared", provider)]
+
+
+def require_provider(providers: list[str], own: Sequence[Path], provider: str = PROVIDER) -> None:
+    """Raise CandidateError unless this provider computes, whose libraries are `own`; the message names what is missing."""
+    if providers[0] == provider:
         return
-    libraries = [capi / f"libonnxruntime_providers_{name}.so" for name in ("shared", "cuda")]
-    why = nvidia.why_not_loaded(libraries) or nvidia.no_gpu() or "it gives no reason: see the log of the process"
-    raise CandidateError(f"ONNX Runtime fell back from {PROVIDER} to {providers[0]}, because {why}")
+    why = nvidia.why_not_loaded(own) or nvidia.no_gpu() or "it gives no reason: see the log of the process"
+    raise CandidateError(f"ONNX Runtime fell back from {provider} to {providers[0]}, because {why}")
 
 
 def _run_options(graph: int) -> Any:
@@ -158,6 +174,8 @@ def _refusal(reason: str) -> str:
 def _kind(precision: str = "float32", **values: Any) -> Kind:
     return Kind(precision, packages=("onnxruntime",), gpu=True, unavailable=unavailable, **values)
 
+
+NOT_SERVED = ("nvidia/**/include", "nvidia/**/*.a")  # of NVIDIA's packages
 
 RUNTIME = Registration(
     name="onnxruntime-cuda",
@@ -179,12 +197,7 @@ RUNTIME = Registration(
     settings={"convolution_search": ["HEURISTIC", "DEFAULT"], "nhwc": [False, True]},
     weights="paddleship.weights.onnx_files:read",
     logs_passes=True,
-    not_served=(
-        *onnx_runtime.RUNTIME.not_served,
-        "onnxruntime/capi/libonnxruntime_providers_tensorrt.so",
-        "nvidia/**/include",
-        "nvidia/**/*.a",
-    ),
+    not_served=(*onnx_runtime.RUNTIME.not_served, *NOT_SERVED, "onnxruntime/capi/libonnxruntime_providers_tensorrt.so"),
     optional_libraries=("nvidia/**/*.so*",),
     release_preloaded=nvidia.release_preloaded,
 )

@@ -61,6 +61,10 @@ def library(folder, needed):
             r"libcufft\.so\.12 is missing: it is in the package nvidia-cufft: install it with `make clean setup RUNTIME=cuda`",
         ),
         ("libcuda.so.1", r"libcuda\.so\.1 is missing: it belongs to NVIDIA's driver: .*`--gpus all`"),
+        (
+            "libnvinfer.so",
+            r"libnvinfer\.so is missing: it belongs to TensorRT: install what docker/requirements/onnxruntime-tensorrt\.txt pins",
+        ),
         ("libother.so.1", r"libother\.so\.1 is missing: install the package that has it"),
     ],
 )
@@ -71,12 +75,13 @@ def test_a_missing_library_is_named_with_the_package_that_has_it(tmp_path, neede
 
 
 def test_a_silent_fall_back_to_the_cpu_is_an_error_that_names_what_is_missing(tmp_path):
-    onnx_runtime_cuda.require_provider([onnx_runtime_cuda.PROVIDER, "CPUExecutionProvider"], tmp_path)
+    own = onnx_runtime_cuda.libraries(tmp_path, "cuda")
+    onnx_runtime_cuda.require_provider([onnx_runtime_cuda.PROVIDER, "CPUExecutionProvider"], own)
     library(tmp_path, "libcuda.so.1").rename(tmp_path / "libonnxruntime_providers_cuda.so")
     (tmp_path / "libonnxruntime_providers_shared.so").write_bytes(PROVIDER_LIBRARIES[0].read_bytes())
     words = r"fell back from CUDAExecutionProvider to CPUExecutionProvider, because libcuda\.so\.1 is missing"
     with pytest.raises(CandidateError, match=words):
-        onnx_runtime_cuda.require_provider(["CPUExecutionProvider"], tmp_path)
+        onnx_runtime_cuda.require_provider(["CPUExecutionProvider"], own)
 
 
 def test_where_all_libraries_load_and_there_is_no_gpu_that_is_the_reason(tmp_path, monkeypatch):
@@ -84,7 +89,7 @@ def test_where_all_libraries_load_and_there_is_no_gpu_that_is_the_reason(tmp_pat
         (tmp_path / f"libonnxruntime_providers_{name}.so").write_bytes(PROVIDER_LIBRARIES[0].read_bytes())
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     with pytest.raises(CandidateError, match="because CUDA_VISIBLE_DEVICES hides every GPU: unset it"):
-        onnx_runtime_cuda.require_provider(["CPUExecutionProvider"], tmp_path)
+        onnx_runtime_cuda.require_provider(["CPUExecutionProvider"], onnx_runtime_cuda.libraries(tmp_path, "cuda"))
 
 
 @pytest.mark.skipif(onnx_runtime_cuda.PROVIDER in onnxruntime.get_available_providers(), reason="ONNX Runtime is built for GPUs")
