@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import numpy as np
 from paddleship.numerics import differences
 from paddleship.proof.evidence import ROWS, Evidence
 from paddleship.shipped.computing.candidate import Candidate
+from paddleship.shipped.serving.settings import Settings
 
 _ROOT = Path(__file__).parents[2]
 _READY_S = 120
@@ -34,6 +36,23 @@ class Served:
     right: int
     per_s: float
     problem: str = ""
+
+
+JSON = {"Content-Type": "application/json"}
+
+
+def path(candidate: Candidate) -> str:
+    return f"/v2/models/{candidate.model}/infer"
+
+
+def as_packaged(folder: Path, parity: Path, target: Path) -> Path:
+    """A copy of a candidate in a new folder `target`, with a server that joins requests where `verify` allows it, as in an image."""
+    facts = json.loads((parity / "rows.json").read_text(encoding="utf-8"))
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(folder, target)
+    together = facts["independent"] and Candidate.load(target).precision == "float32"
+    Settings(batching=together, padding=together and facts["padded"]).write(target)
+    return target
 
 
 @contextlib.contextmanager
@@ -81,16 +100,17 @@ def _ask(connection: http.client.HTTPConnection, candidate: Candidate, evidence:
         for index, case in enumerate(evidence.cases):
             if asked >= rows or len(case.rows) > candidate.max_batch:
                 continue
-            connection.request("POST", f"/v2/models/{candidate.model}/infer", _body(case.inputs), {"Content-Type": "application/json"})
+            connection.request("POST", path(candidate), body(case.inputs), JSON)
             response = connection.getresponse()
             content = json.loads(response.read())
-            wrong = str(content)[:200] if response.status != 200 else _difference(content, evidence, index, noise_limit)
+            wrong = str(content)[:200] if response.status != 200 else difference(content, evidence, index, noise_limit)
             asked, right, requests = asked + len(case.rows), right + len(case.rows) * (not wrong), requests + 1
             problem = problem or wrong
     return Served(asked, right, requests / (time.monotonic() - start), problem)
 
 
-def _body(inputs: dict[str, Any]) -> str:
+def body(inputs: dict[str, Any]) -> str:
+    """A request for a batch, in JSON."""
     tensors = [
         {"name": name, "datatype": _TYPES[str(array.dtype)], "shape": list(array.shape), "data": array.ravel().tolist()}
         for name, array in inputs.items()
@@ -98,7 +118,7 @@ def _body(inputs: dict[str, Any]) -> str:
     return json.dumps({"inputs": tensors})
 
 
-def _difference(content: dict[str, Any], evidence: Evidence, index: int, noise_limit: float) -> str:
+def difference(content: dict[str, Any], evidence: Evidence, index: int, noise_limit: float) -> str:
     """What is wrong with an answer; empty if it is eager's. The limit is that of accept: two models apart from the truth."""
     found = {item["name"]: item for item in content["outputs"]}
     for name, expected in evidence.reference[index].items():

@@ -1,18 +1,21 @@
 """`make gpu-wheels` and `make gpu-check`, up to what needs a GPU; the parts that do not need one run with the CPU's runtime."""
 
 import json
+import os
 import subprocess
 import sys
+import time
 import zipfile
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from benchmarks.gpu import __main__ as command
-from benchmarks.gpu import checks, overflow, serving, trials, wheels
+from benchmarks.gpu import checks, overflow, serving, trials, under_load, wheels
 from benchmarks.gpu.checks import Row
 from benchmarks.gpu.trials import GRAPH, HALF, ON_CPU, PLAIN, TF32, Trial
 from paddleship.errors import CandidateError
@@ -21,6 +24,7 @@ from paddleship.proof.cases import inputs
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import nvidia
+from paddleship.shipped.serving import settings
 from paddleship.shipped.serving.settings import Settings
 
 REPOSITORY = Path(__file__).parents[2]
@@ -143,7 +147,7 @@ REFUSED = "ONNX Runtime captures no CUDA graph of this program, and the candidat
 )
 def test_each_claim_about_the_stages_can_fail(trial, values, failed):
     rows = list(checks.of_stages(trial(**values)))
-    assert {row.check for row in rows if not row.passed} == failed
+    assert {row.check for row in rows if row.passed is False} == failed
     assert [row.measured for row in rows if row.check == f"{PLAIN}: p50 of one row"] == ["2.5 ms, chosen"]
 
 
@@ -192,6 +196,39 @@ def test_a_served_candidate_is_asked_all_rows_and_a_wrong_answer_is_counted(serv
     assert found.asked >= 100
     assert found.right == (0 if error else found.asked)
     assert bool(found.problem) is bool(error)
+
+
+@pytest.mark.parametrize("error", [0.0, 0.01])
+def test_a_server_under_load_answers_many_callers_and_each_wrong_answer_is_a_fault(served, tmp_path, error):
+    folder, parity = served(error)
+    (parity / "rows.json").write_text(json.dumps({"independent": True, "padded": False}))
+    copy = serving.as_packaged(folder, parity, tmp_path / "served")
+    assert settings.read(copy) == Settings(batching=True)
+    with serving.server(copy, tmp_path / "server.log") as port:
+        loaded = under_load.run(port, copy, parity, callers=2, seconds=2.0, noise_limit=8)
+    assert bool(loaded.took_ms) is not bool(error)
+    assert bool(loaded.faults) is bool(error)
+    assert ("wrong or failed: " in str(loaded)) is bool(error)
+
+
+def test_a_server_that_dies_under_load_is_a_fault(served, tmp_path):
+    folder, parity = served()
+    with serving.server(folder, tmp_path / "server.log") as port:
+        pass
+    (fault,) = under_load.run(port, folder, parity, callers=1, seconds=5.0, noise_limit=8).faults
+    assert fault.startswith("ConnectionRefusedError")
+
+
+def test_a_stage_that_runs_at_the_deadline_is_killed_with_what_it_started_and_is_not_decided(tmp_path):
+    code = "import subprocess, sys, time; print(subprocess.Popen(['sleep', '60']).pid, file=open('pid', 'w'), flush=True); time.sleep(60)"
+    began = time.monotonic()
+    ended = trials._ended([sys.executable, "-c", code], tmp_path, os.environ, began + 1.5)
+    assert ended == (trials._LATE, "the time of the check was over")
+    assert time.monotonic() - began < 30
+    pid = int((tmp_path / "pid").read_text())
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    (row,) = checks.of_stages(Trial("lstm", tmp_path, failed="verify: the time of the check was over", late=True))
+    assert row.verdict == "not decided"
 
 
 def test_a_server_that_does_not_start_says_why(tmp_path, served):
