@@ -3,9 +3,9 @@
     python -m benchmarks.image.unproven [CANDIDATE]
 
 For a runtime whose candidates cannot be made or proven on this machine, such as those for a GPU. The image is built as `package` builds it
-from a folder. Prints its layers, packages and largest files, then starts its server, and says how that ended: without a GPU, the driver is
-to be the only library that is missing. The last line has the figures as JSON. Exits with 3 if another library is missing, or if the image
-is larger than the goal of the candidate.
+from a folder. Prints its layers, packages and largest files, loads each of NVIDIA's libraries in it, and starts its server: without a GPU,
+the driver is to be the only library that is missing. The last line has the figures as JSON. Exits with 3 if another library is missing, or
+if the image is larger than the goal of the candidate.
 """
 
 from __future__ import annotations
@@ -39,6 +39,16 @@ for folder, _, files in os.walk(root):
         sizes[os.path.relpath(path, root)] = os.lstat(path).st_size
 print(json.dumps(sorted(sizes.items(), key=lambda one: -one[1])[:%d]))
 """
+_LOAD = """
+import ctypes, json, pathlib
+failed = []
+for path in sorted(pathlib.Path("/opt/paddleship/site").glob("nvidia/**/*.so*")):
+    try:
+        ctypes.CDLL(str(path))
+    except OSError as error:
+        failed.append(str(error))
+print(json.dumps([text for text in failed if not text.startswith("libcuda.so.1")]))
+"""
 
 
 def main() -> None:
@@ -59,16 +69,18 @@ def run(name: str) -> int:
         with building.of_folder(client, folder, Candidate.load(folder)) as built:
             size, layers = int(built.attrs["Size"]), [one for one in built.history() if one["Size"]]
             packages, files = packages_of(client, built.id), json.loads(_output(client, built.id, _FILES % _SHOWN))
+            broken = json.loads(_output(client, built.id, _LOAD))
             ended = _server(client, built.id)
     for one in layers:
         print(f"layer   {int(one['Size']) / 1e6:8.1f} MB  {one['CreatedBy'][:70]}")
     for kind, sizes in (("package", packages[:_SHOWN]), ("file", files)):
         print(*(f"{kind:7} {number / 1e6:8.1f} MB  {path}" for path, number in sizes), sep="\n")
     print(f"image   {size / 1e6:8.1f} MB")
-    print(*(str(check) for check in building.checks(size, limit)), f"server  {ended}", sep="\n")
+    print(*(str(check) for check in building.checks(size, limit)), *(f"broken  {one}" for one in broken), f"server  {ended}", sep="\n")
     goal, starts = _GOALS_MB.get(name), _DRIVER in ended or ended == _RUNS
-    missed = [text for text, met in (("image_mb", goal is None or size / 1e6 <= goal), ("starts", starts)) if not met]
-    facts = {"image_mb": round(size / 1e6, 1), "goal_image_mb": goal, "server": ended, "goals_missed": missed}
+    goals = {"image_mb": goal is None or size / 1e6 <= goal, "libraries": not broken, "starts": starts}
+    missed = [one for one, met in goals.items() if not met]
+    facts = {"image_mb": round(size / 1e6, 1), "goal_image_mb": goal, "broken": broken, "server": ended, "goals_missed": missed}
     print(json.dumps({"candidate": name, **facts, "packages": dict(packages[:_SHOWN]), "host": host.fingerprint()}))
     return 3 if missed else 0
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from paddleship.errors import CandidateError, Unavailable
 from paddleship.image import layout, requirements, sbom, shared_libraries, user_packages
-from paddleship.image.footprint import not_served
+from paddleship.image.footprint import matcher, not_served
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.files import sha256, tree_sha256
 from paddleship.shipped.computing.runtimes import registry
@@ -52,6 +52,7 @@ class RuntimeLayers:
             "dockerfile": requirements.runtime_dockerfile().read_text(encoding="utf-8"),
             "pins": self.pins,
             "not_served": not_served(self.runtime),
+            "unmodified": self.runtime.unmodified,
             "loaded": None if self.loaded is None else sorted(self.loaded),
             "libraries": {name: sha256(_library(name)) for name in self.runtime.system_libraries},
             "python": platform.python_version(),  # which compiles the modules
@@ -71,7 +72,7 @@ class RuntimeLayers:
         _install(self.runtime, self.further, site)
         files = sbom.installed_files(site)
         _leave_out(site, self.runtime.optional_libraries, self.loaded)
-        _reduce(site, not_served(self.runtime))
+        _reduce(site, not_served(self.runtime), unmodified=self.runtime.unmodified)
         lib.mkdir()
         for name in self.runtime.system_libraries:
             shutil.copy(_library(name), lib / name)
@@ -113,8 +114,9 @@ def _leave_out(target: Path, optional: Sequence[str], loaded: frozenset[str] | N
         (target / name).unlink()
 
 
-def _reduce(target: Path, patterns: Sequence[str]) -> None:
-    """Remove the files that these patterns name, what differs between two installations, and what no program reads."""
+def _reduce(target: Path, patterns: Sequence[str], *, unmodified: Sequence[str]) -> None:
+    """Remove the files that these patterns name, what differs between two installations, and what no program reads of others."""
+    whole = matcher(unmodified)
     for pattern in patterns:
         for path in list(target.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -123,9 +125,9 @@ def _reduce(target: Path, patterns: Sequence[str]) -> None:
             record.unlink()
     (target / ".lock").unlink(missing_ok=True)
     for path in sorted(target.rglob("*"), reverse=True):
-        if path.is_file():
+        if path.is_file() and not whole.match_file(path.relative_to(target).as_posix()):
             shared_libraries.reduce(path)
-        elif not any(path.iterdir()):
+        elif path.is_dir() and not any(path.iterdir()):
             path.rmdir()
 
 

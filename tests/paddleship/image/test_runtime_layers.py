@@ -1,5 +1,7 @@
 """The layers of a runtime, laid out from real packages: which libraries they have."""
 
+from dataclasses import replace
+
 import pytest
 
 from paddleship.errors import CandidateError
@@ -21,6 +23,14 @@ FIRST = frozenset(["plugins/cu13/lib/libfirst.so.1"])
 @pytest.fixture(autouse=True)
 def _wheel(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_FIND_LINKS", str(plugins.wheel(tmp_path / "wheels")))
+
+
+def test_libraries_lose_what_no_loader_maps_except_those_that_must_not_be_modified(tmp_path):
+    sizes = []
+    for unmodified in ((), ("plugins/**",)):
+        RuntimeLayers(replace(RUNTIME, unmodified=unmodified), (), None).lay_out(tmp_path / str(len(sizes)))
+        sizes.append((tmp_path / f"{len(sizes)}/site/opt/paddleship/site" / next(iter(FIRST))).stat().st_size)
+    assert sizes[0] < sizes[1] == plugins.LIBRARY.stat().st_size
 
 
 def libraries(context, loaded):

@@ -161,4 +161,5 @@ RUNTIME = Registration(
     ),
     optional_libraries=(*onnx_runtime_cuda.RUNTIME.optional_libraries, f"{_MODULE}/*.so*"),
     release_preloaded=nvidia.release_preloaded,
+    unmodified=(*onnx_runtime_cuda.RUNTIME.unmodified, f"{_MODULE}/**"),
 )

@@ -73,7 +73,8 @@ class Registration:
     at a time may use a loaded candidate, and it need not always be the same one. `processor_flags` are those without which its library
     dies, by machine, as /proc/cpuinfo names them. `optional_libraries` are patterns of shared libraries below site-packages that a
     candidate maps only if its program and its GPU need them: `verify` records which, and the image can leave the others out.
-    `release_preloaded` releases those that `load` loads in advance, whether they are needed or not.
+    `release_preloaded` releases those that `load` loads in advance, whether they are needed or not. `unmodified` are patterns of files
+    whose licence allows no change, so that an image has them byte for byte.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Registration:
     processor_flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     optional_libraries: tuple[str, ...] = ()
     release_preloaded: Callable[[], None] | None = None
+    unmodified: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.source not in get_args(Source):
