@@ -22,6 +22,7 @@ from paddleship.config.sections.verify import Verify
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.statuses import Status
 from paddleship.shipped.computing import runtimes
+from paddleship.shipped.computing.runtimes import registry
 from paddleship.system import host
 
 _ROOT = Path(__file__).parents[2]
@@ -62,6 +63,7 @@ def run(names: Sequence[str], work: Path) -> int:
     shutil.rmtree(work / "models", ignore_errors=True)
     tried = trials.run(names or trials.DEFAULT, (work / "models").absolute(), candidates=_CANDIDATES, deadline=start + _BUDGET_S - _LAST_S)
     rows = [row for trial in tried for row in of_stages(trial)]
+    rows += [of_libraries(trial, sys.path) for trial in tried if not trial.failed and _proven(trial, PLAIN)]
     ready = [trial for trial in tried if not trial.failed and _proven(trial, PLAIN)]
     if ready:
         served = next((trial for trial in ready if _proven(trial, GRAPH)), ready[0])
@@ -126,6 +128,21 @@ def of_stages(trial: Trial) -> Iterator[Row]:
         )
     else:
         yield Row("the choice is within 5% of the best", trial.name, "there was no time to measure again", None)
+
+
+def of_libraries(trial: Trial, folders: Sequence[str]) -> Row:
+    """The libraries of NVIDIA that the plain candidate used in verify, to which its image can be reduced; `folders`: the import path."""
+    patterns, record = registry.of(PLAIN).optional_libraries, trial.folder / "parity/mapped_libraries.json"
+    mapped = json.loads(record.read_text(encoding="utf-8"))["candidates"].get(PLAIN, []) if record.exists() else []
+    sizes = {
+        path.relative_to(folder).as_posix(): path.stat().st_size
+        for folder in folders
+        for each in patterns
+        for path in Path(folder).glob(each)
+    }
+    kept, every = (sum(sizes.get(name, 0) for name in names) / 1e6 for names in (mapped, sizes))
+    note = f"{len(mapped)} of {len(sizes)} used, {kept:,.0f} of {every:,.0f} MB: {', '.join(Path(name).name for name in mapped)}"
+    return Row("the libraries that verify saw in use are known", trial.name, note, bool(mapped) and set(mapped) <= set(sizes), kept)
 
 
 def of_candidates(trial: Trial, work: Path) -> Iterator[Row]:

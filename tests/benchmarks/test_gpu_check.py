@@ -18,6 +18,7 @@ from benchmarks.gpu import __main__ as command
 from benchmarks.gpu import checks, overflow, serving, trials, under_load, wheels
 from benchmarks.gpu.checks import Row
 from benchmarks.gpu.trials import GRAPH, HALF, ON_CPU, PLAIN, TF32, Trial
+from paddleship.custody import proofs
 from paddleship.errors import CandidateError
 from paddleship.proof import evidence
 from paddleship.proof.cases import inputs
@@ -149,6 +150,17 @@ def test_each_claim_about_the_stages_can_fail(trial, values, failed):
     rows = list(checks.of_stages(trial(**values)))
     assert {row.check for row in rows if row.passed is False} == failed
     assert [row.measured for row in rows if row.check == f"{PLAIN}: p50 of one row"] == ["2.5 ms, chosen"]
+
+
+def test_what_an_image_can_be_reduced_to_is_a_row_with_its_size_and_no_record_is_a_failure(trial, tmp_path):
+    for name, size in (("libcublas.so.13", 3_000_000), ("libcufft.so.12", 2_000_000)):
+        (tmp_path / "site/nvidia/cu13/lib").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site/nvidia/cu13/lib" / name).write_bytes(bytes(size))
+    assert checks.of_libraries(trial(), [str(tmp_path / "site")]).passed is False
+    (tmp_path / "parity").mkdir()
+    proofs.write_mapped_libraries(tmp_path / "parity", {PLAIN: ["nvidia/cu13/lib/libcublas.so.13"]}, ["NVIDIA H200"])
+    row = checks.of_libraries(trial(), [str(tmp_path / "site")])
+    assert (row.passed, row.value, row.measured) == (True, 3.0, "1 of 2 used, 3 of 5 MB: libcublas.so.13")
 
 
 def test_a_stage_that_failed_and_a_check_that_raises_are_rows():
