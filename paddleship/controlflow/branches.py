@@ -25,15 +25,15 @@ _SUSPENDED = 0x20 | 0x80 | 0x200  # code flags of generators and coroutines, who
 _OWN_CODE = {ast.ListComp: "<listcomp>", ast.SetComp: "<setcomp>", ast.DictComp: "<dictcomp>"} if sys.version_info < (3, 12) else {}
 _COMPREHENSIONS: dict[type[ast.AST], str] = {**_OWN_CODE, ast.GeneratorExp: "<genexpr>"}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, *_COMPREHENSIONS)
-_READS = frozenset({"item", "numpy", "tolist"})
+READS = frozenset({"item", "numpy", "tolist"})  # methods that read the value of a tensor into Python, or what numpy calls alike
 
 
 @dataclass(frozen=True)
 class Site:
     """One branch or loop in the code; `text` is its condition, or the iterable of a `for`.
 
-    `reads`: the condition uses a tensor's value that was read into Python (`.item()` and the like), in the condition or in a variable of
-    the same function.
+    `reads`: the condition uses what `.item()` or the like returned, of a tensor or of an array, in the condition or in a variable of the
+    same function.
     """
 
     file: str
@@ -188,7 +188,7 @@ def _may_precede(statement: ast.stmt, condition: ast.expr, function: ast.AST) ->
 
 
 def _is_read(node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _READS
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in READS
 
 
 @cache

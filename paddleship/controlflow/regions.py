@@ -46,7 +46,7 @@ def decisions(seen: Decisions) -> list[Decision]:
             layer,
             (site, layer) in seen.regions,
             tuple(sorted(seen.taken.by_branch.get((site, layer), ()))),
-            (site, layer) in seen.constants,
+            (site, layer) in seen.constants or (site.reads and seen.reads),
         )
         for site, layer in keys
     ]
@@ -172,7 +172,7 @@ def _frozen(decided: Sequence[Decision], taken: Mapping[BranchKey, set[int]], se
                 f"but in eager mode inputs {_taken_outcomes(site, outcomes)}"
             )
             yield Finding(_kind(site), severity, message, _INSTEAD, site.where, wrong[0].layer or None)
-        elif site.reads or any(decision.constant for decision in group):
+        elif any(decision.constant for decision in group):
             message = f"the conversion fixed {quote(site)} by the value that a tensor had then: the program always takes the same side"
             yield Finding("frozen-value", "warning", message, _INSTEAD, site.where, group[0].layer or None)
 

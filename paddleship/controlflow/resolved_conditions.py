@@ -22,17 +22,21 @@ from paddleship.controlflow.branches import Site, Span
 from paddleship.controlflow.tracing import BranchKey, TakenBranches, following
 from paddleship.shipped.computing.references import is_users
 
+_REWRITTEN = "/to_static_tmp/"  # in the names of the files of rewritten code
+
 
 @dataclass
 class Decisions:
     """The decision at each branch: `regions` are in the program; `taken` are the outcomes in Python (0, 1, or rounds of a loop).
 
-    `constants` are conditions for which Python read a tensor that the program does not compute.
+    `constants` are conditions for which Python read a tensor that the program does not compute. `reads`: code of the user read the value
+    of any such tensor.
     """
 
     taken: TakenBranches
     regions: set[BranchKey] = field(default_factory=set)
     constants: set[BranchKey] = field(default_factory=set)
+    reads: bool = False
 
     def note(self, site: Site, layer: str, condition: Any, outcome: Callable[[], int]) -> None:
         import paddle
@@ -48,6 +52,7 @@ class Decisions:
 @contextmanager
 def watching(layer: Any) -> Iterator[Decisions]:
     """Record every decision of the conversions in the block. For a process that converts and then ends."""
+    import paddle
     from paddle.jit import dy2static, not_to_static
     from paddle.jit.dy2static import program_translator
 
@@ -68,12 +73,25 @@ def watching(layer: Any) -> Iterator[Decisions]:
             decisions.note(site, decisions.taken.layer(frame), rounds.first, lambda: rounds.count)
         return result
 
+    def noting(read: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(tensor: Any, *arguments: Any, **options: Any) -> Any:
+            file = sys._getframe(1).f_code.co_filename
+            decisions.reads = decisions.reads or is_users(file) or _REWRITTEN in file
+            return read(tensor, *arguments, **options)
+
+        return not_to_static(noted)  # type: ignore[no-any-return]
+
+    reading = {name: getattr(paddle.Tensor, name) for name in branches.READS}
     try:
         dy2static.IfElse, dy2static.While = not_to_static(choose), not_to_static(repeat)
         program_translator._FUNCTION_CACHE._code_to_ast_caches = _NeverCached()
+        for name, read in reading.items():
+            setattr(paddle.Tensor, name, noting(read))
         with following(decisions.taken):
             yield decisions
     finally:
+        for name, read in reading.items():
+            setattr(paddle.Tensor, name, read)
         dy2static.IfElse, dy2static.While = originals[:2]
         program_translator._FUNCTION_CACHE._code_to_ast_caches = originals[2]
 

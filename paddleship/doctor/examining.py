@@ -232,7 +232,7 @@ class Examiner:
         by_size = sizes.only_sizes(folder) if program is not None else set[str]()
         idle = [name for name in probed.unused if name not in by_size] if alone or self._varies(probed) else []
         self.findings += [messages.size_only(name, probed.forward) for name in probed.unused if name in by_size]
-        self.findings += [messages.unused(name, probed.forward, alone) for name in idle]
+        self.findings += [messages.unused(name, probed.forward, grave=alone, alone=len(idle) == 1) for name in idle]
         self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
         if obstacle is None:
             return program, None

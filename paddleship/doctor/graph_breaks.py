@@ -59,6 +59,12 @@ _KNOWN = [
         "use a local tensor instead: weight = self.weight / norm; F.linear(x, weight)",
     ),
     _Known(
+        r"num_regions\(\)",
+        "crash",
+        "the saved program has an `if` or a loop without its body, so Paddle does not load it",
+        "write the loop or `if` with fewer levels inside each other, or report the program to Paddle",
+    ),
+    _Known(
         r"different return type|Unsupported return type of true_fn|Unsupported return type.*in cond|control_flow_op\.cc|"
         r"(true|false)_fn.*(return|dtype|shape)|(false|true)_var returned",
         "branch-mismatch",

@@ -114,11 +114,11 @@ def size_only(name: str, where: str | None) -> Finding:
     return Finding("unused-input", "note", message, "send any values of that size", where)
 
 
-def unused(name: str, where: str | None, grave: bool) -> Finding:
-    message = f"the values of input {name!r} do not affect any output" + (
-        ", and Paddle refuses to export it" if grave else " in the cases that were run"
-    )
-    advice = "remove it from the inputs and from forward, or use it" + ("" if grave else "; keep it if its size matters")
+def unused(name: str, where: str | None, *, grave: bool, alone: bool) -> Finding:
+    """An input whose values change nothing. `grave`: Paddle refuses to export such an input, without its name; this one if `alone`."""
+    refused = f"Paddle refuses to export {'it' if alone else 'one of the inputs of which that holds, unless its size matters'}"
+    message = f"the values of input {name!r} do not affect any output" + (f", and {refused}" if grave else " in the cases that were run")
+    advice = "remove it from the inputs and from forward, or use it" + ("" if grave and alone else "; keep it if its size matters")
     return Finding("unused-input", "error" if grave else "warning", message, advice, where)
 
 
@@ -210,7 +210,9 @@ def _declared(item: Input) -> str:
 def unfinished(doing: str, seconds: float, rows: Mapping[str, RuntimeRow], *, judged: bool) -> Finding:
     """A timeout: an error if no runtime is proven, a warning if some runtimes were not compared."""
     if judged:
-        message = f"the search for causes stopped after {seconds:g} s ({doing}); all runtimes were compared before"
+        compared = any(row.status not in (Status.NOT_TRIED, Status.LATE) for row in rows.values())
+        before = "; all runtimes were compared before" if compared else ""
+        message = f"the search for causes stopped after {seconds:g} s ({doing}){before}"
         return Finding(OUT_OF_TIME, "note", message, "raise --seconds to continue it")
     late = ", ".join(name for name, row in rows.items() if row.status == Status.LATE)
     message = f"the examination stopped after {seconds:g} s ({doing})" + (f"; not compared: {late}" if late else "")

@@ -74,9 +74,12 @@ def findings(evidence: Evidence, arithmetic: EagerArithmetic) -> list[Finding]:
                 f"eager's own {name} is off by up to {noise.largest / noise.scale / EPSILON:,.0f} × float32's rounding "
                 f"(median of the rows {middle / noise.scale / EPSILON:,.0f} ×, {arithmetic}): nothing can be proven in that unit"
             )
-            advice = (
-                "run eager without TF32 (on the CPU, or NVIDIA_TF32_OVERRIDE=0), or compute what cancels or amplifies rounding in float64"
+            elsewhere = (
+                "declare values that the model takes, because an index out of range reads other memory"
+                if arithmetic.device == "cpu"
+                else "run eager without TF32 (on the CPU, or NVIDIA_TF32_OVERRIDE=0)"
             )
+            advice = f"{elsewhere}, or compute what cancels or amplifies rounding in float64"
             found.append(Finding("inaccurate-reference", "error", message, advice))
     return found
 

@@ -150,6 +150,10 @@ MODELS = {
         return x * self.cached""",
     "reads_weight": """
         return x * switched()""",
+    "reads_array": """
+        most = np.ceil(np.log(x.shape[-1])).astype("int").item()
+        most = most if most < 2 else 2
+        return x[:, :most]""",
     "training": """
         if self.training:
             x = x * 2
@@ -357,6 +361,11 @@ def test_a_value_that_was_read_where_paddle_does_not_convert_is_named(theirs):
     assert [(finding.kind, finding.severity, finding.where.rpartition(":")[2]) for finding in found] == [
         ("frozen-value", "warning", str(line(theirs, "", "# reads")))
     ]
+
+
+def test_a_number_of_numpy_is_no_value_of_a_tensor(theirs):
+    found, _, _ = judged(built("reads_array"), rows(1))
+    assert found == []
 
 
 def test_a_model_left_in_train_mode_while_converting_is_named(theirs):

@@ -51,6 +51,14 @@ class Sized(Head):
         y = self.fc(x).unsqueeze(1).expand([-1, grid.shape[1], -1])
         return y + paddle.arange(grid.shape[1], dtype="float32").unsqueeze(-1)
 
+class SizedBeside(Head):
+    def forward(self, x, steps, idle):
+        parts = []
+        for _ in range(steps.shape[1]):
+            x = self.fc(x)[:, :8]
+            parts.append(x.unsqueeze(1))
+        return paddle.concat(parts, axis=1)
+
 class Ragged(Head):
     def forward(self, x):
         parts, count = [], paddle.zeros([], dtype="int64")
@@ -356,9 +364,32 @@ def test_no_input_of_a_model_with_constant_answers_is_called_unused(examine):
     assert "unused-input" not in {finding.kind for finding in found.findings}, str(found)
 
 
+def test_of_two_inputs_without_influence_none_is_said_to_be_the_one_that_paddle_refuses(examine):
+    """Paddle refuses `idle` and takes `steps`, whose size matters, and its message names neither."""
+    steps = {"name": "steps", "dtype": "int64", "shape": ["batch", "length"]}
+    idle = {"name": "idle", "dtype": "int64", "shape": ["batch"]}
+    found = examine("SizedBeside", X, steps, idle, dimensions={"length": {"low": 2, "high": 5}})
+    errors = [finding for finding in found.findings if finding.kind == "unused-input" and finding.severity == "error"]
+    assert len(errors) == 2, str(found)
+    assert all("one of the inputs of which that holds, unless its size matters" in error.message for error in errors)
+    assert all(error.advice.endswith("keep it if its size matters") for error in errors)
+
+
+@pytest.mark.parametrize(("status", "said"), [("not tried", False), ("proven", True)])
+def test_only_runtimes_that_were_tried_are_said_to_be_compared(status, said):
+    found = messages.unfinished("looking for causes", 9, {"paddle": RuntimeRow(status)}, judged=True)
+    assert ("all runtimes were compared before" in found.message) == said
+
+
+def test_a_program_that_does_not_load_is_no_branch_whose_sides_differ():
+    text = "The size 0 of regions must be equal to 2.\n[Hint: (*this)->num_regions():0 != 2u:2.] (at control_flow_op.cc:238)"
+    assert graph_breaks.classify("RuntimeError: …", text, None).kind == "crash"
+    assert graph_breaks.classify("RuntimeError: …", "differ in rank (at control_flow_op.cc:90)", None).kind == "branch-mismatch"
+
+
 def test_each_input_without_influence_and_without_range_is_named():
     kinds, names = ("unused-input", "assumed-range"), ("a", "b")
-    findings = [messages.unused(name, "net.py:3", grave=False) for name in names]
+    findings = [messages.unused(name, "net.py:3", grave=False, alone=False) for name in names]
     findings += messages.assumptions(Model(factory="m:f", inputs=[{"name": name, "dtype": "int64", "shape": [2]} for name in names]))
     named = [(one.kind, re.search(r"input '(\w)'", one.message)[1]) for one in by_gravity(findings)]
     assert named == [(kind, name) for kind in kinds for name in names]

@@ -70,7 +70,7 @@ def test_a_reference_that_rounds_to_fewer_bits_is_refused_as_the_unit_of_a_proof
     (finding,) = [one for one in proved.findings if one.severity == "error"]
     assert (finding.kind, "\n" in finding.message) == ("inaccurate-reference", False)
     assert "× float32's rounding" in finding.message
-    assert "NVIDIA_TF32_OVERRIDE=0" in finding.advice
+    assert finding.advice.startswith("declare values that the model takes, because an index out of range reads other memory, or compute")
 
 
 def test_in_that_unit_a_wrong_candidate_would_pass(prove, monkeypatch):
