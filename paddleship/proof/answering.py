@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from paddleship.errors import BadInput, OutOfTime
-from paddleship.proof import mapped_libraries
 from paddleship.proof.cases.inputs import Case
 from paddleship.shipped.computing import runtimes
 from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.runtimes import registry
 from paddleship.shipped.computing.spec import Arrays
+from paddleship.system import mapped_libraries
 from paddleship.system.deadline import with_deadline
 from paddleship.system.isolate import Isolated, threads
 from paddleship.system.progress import Progress

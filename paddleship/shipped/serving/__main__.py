@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from paddleship.errors import PaddleshipError
 from paddleship.shipped.computing.paddle_logs import silence_paddle
-from paddleship.shipped.serving import logs, options, settings, transports
+from paddleship.shipped.serving import options, settings, transports
 from paddleship.shipped.serving.processes import supervisor
 from paddleship.shipped.serving.processes.supervisor import ERROR, ExitStatus
+from paddleship.shipped.serving.telemetry import logs
 from paddleship.shipped.serving.transports import http
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options
 from paddleship.shipped.serving.processes.peers import Peers
 from paddleship.shipped.serving.queueing import Queue, Turn
-from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.settings import Settings
-from paddleship.shipped.serving.spans import Spans
 from paddleship.shipped.serving.stages import Stages
+from paddleship.shipped.serving.telemetry.recording import Recorder
+from paddleship.shipped.serving.telemetry.spans import Spans
 
 log = logging.getLogger("paddleship.shipped.serving")
 

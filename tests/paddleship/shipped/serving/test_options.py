@@ -8,8 +8,9 @@ import sys
 import pytest
 
 from paddleship.errors import BadInput
-from paddleship.shipped.serving import logs, options
+from paddleship.shipped.serving import options
 from paddleship.shipped.serving.options import Options, Tokens
+from paddleship.shipped.serving.telemetry import logs
 
 TOKEN = b"a-token-of-a-test"
 

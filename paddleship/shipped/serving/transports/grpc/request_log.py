@@ -9,7 +9,7 @@ from typing import Any
 
 from grpc import StatusCode
 
-from paddleship.shipped.serving.recording import Recorder
+from paddleship.shipped.serving.telemetry.recording import Recorder
 from paddleship.shipped.serving.transports.grpc.infer_request import InferRequest
 from paddleship.shipped.serving.transports.grpc.messages import SERVICE
 

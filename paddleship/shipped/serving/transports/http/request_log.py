@@ -10,7 +10,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from paddleship.shipped.serving.errors import ServingError
-from paddleship.shipped.serving.recording import Recorder
+from paddleship.shipped.serving.telemetry.recording import Recorder
 from paddleship.shipped.serving.transports.http import statuses
 from paddleship.shipped.serving.transports.http.connections import ANSWER
 from paddleship.shipped.serving.transports.http.http_request import ASKED

@@ -54,7 +54,7 @@ def test_a_gpu_without_a_known_name_is_refused_too(monkeypatch):
 
 PRELOAD = """
 import ctypes, pathlib, sys
-from paddleship.proof import mapped_libraries
+from paddleship.system import mapped_libraries
 from paddleship.shipped.computing.runtimes import nvidia
 names = nvidia.preload()
 used = ctypes.CDLL(str(next(pathlib.Path(sys.argv[1]).rglob("libcufft.so.12"))))

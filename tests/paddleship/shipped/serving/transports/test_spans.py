@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 
 from paddleship.errors import BadInput
 from paddleship.shipped.serving.options import Options
-from paddleship.shipped.serving.spans import Parent, Spans
+from paddleship.shipped.serving.telemetry.spans import Parent, Spans
 from tests.paddleship.shipped.serving.candidates import make_tensors
 from tests.paddleship.shipped.serving.transports import grpc_server
 from tests.paddleship.shipped.serving.transports.grpc.test_grpc_protection import ask, question, triton

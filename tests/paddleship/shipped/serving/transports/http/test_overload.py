@@ -14,9 +14,9 @@ from starlette.responses import Response
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.errors import Kind, ServingError
 from paddleship.shipped.serving.options import Tokens
-from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.service import Service
 from paddleship.shipped.serving.settings import Settings
+from paddleship.shipped.serving.telemetry.recording import Recorder
 from paddleship.shipped.serving.transports.http import request_log
 from paddleship.shipped.serving.transports.http.connections import Guard
 from paddleship.shipped.serving.transports.http.limits import ConnectionLimits

@@ -14,8 +14,8 @@ from paddleship.errors import BadInput
 from paddleship.shipped.serving.budget import Budget
 from paddleship.shipped.serving.model import ServedModel
 from paddleship.shipped.serving.options import Options, Tokens
-from paddleship.shipped.serving.recording import Recorder
 from paddleship.shipped.serving.service import Service
+from paddleship.shipped.serving.telemetry.recording import Recorder
 from paddleship.shipped.serving.transports import http as transport
 from paddleship.shipped.serving.transports.http.app import App
 from paddleship.shipped.serving.transports.http.authorization import Authorized

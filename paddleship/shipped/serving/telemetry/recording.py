@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from paddleship.shipped.serving.logs import FIELDS
-from paddleship.shipped.serving.spans import Parent, Spans
+from paddleship.shipped.serving.telemetry.logs import FIELDS
+from paddleship.shipped.serving.telemetry.spans import Parent, Spans
 
 log = logging.getLogger("paddleship.shipped.serving.requests")  # a line for each request
 

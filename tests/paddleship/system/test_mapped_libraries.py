@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from paddleship.proof import mapped_libraries
+from paddleship.system import mapped_libraries
 from tests import plugins
 
 ASK = """
 import ctypes, json, sys
-from paddleship.proof import mapped_libraries
+from paddleship.system import mapped_libraries
 for path in sys.argv[2:]:
     ctypes.CDLL(path)
 print(json.dumps(mapped_libraries.of_this_process(["plugins/**/*.so*"])))
