@@ -119,9 +119,9 @@ def test_a_webhook_gets_each_failure_missed_gate_and_promotion_by_one_automation
 
 
 def drifted(*names):
-    """The result of a check in which these features drifted, of a candidate that no other test has."""
+    """The result of a check in which these features drifted, of a model that no other test has: one of a model is told in a minute."""
     features = [SimpleNamespace(name=name, distance=0.5, unseen_share=0.0, verdict="drifted") for name in names]
-    sample = SimpleNamespace(model="linear", rows=1000, candidate_digest=uuid4().hex)
+    sample = SimpleNamespace(model=f"model-{uuid4().hex}", rows=1000, candidate_digest=uuid4().hex)
     return SimpleNamespace(sample=sample, features=features, drifted=features)
 
 
@@ -138,7 +138,7 @@ def test_a_webhook_gets_the_drift_of_a_check_once_with_all_of_its_features(serve
 
     (one,) = wait_for(ours, seconds=90)
     text = f"x[0], x[1] of candidate {result.sample.candidate_digest} (1000 requests)"
-    assert one == {"occasion": "drift", "subject": "drift of linear", "text": text}
+    assert one == {"occasion": "drift", "subject": f"drift of {result.sample.model}", "text": text}
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_we
         "promote: ",
         "version 2 of",
         "is champion",
-        "drift of linear",
+        "drift of model-",
         "x[0] of candidate",
     ):
         assert any(what in text for text in texts), (what, texts)
