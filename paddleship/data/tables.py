@@ -6,7 +6,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -105,7 +105,7 @@ def _csv(
         try:
             header = next(lines, [])
             _check_header(path, header, joined, split, needed)
-            for cells in ([("" if cell.strip() in blank else cell) for cell in line] for line in lines):
+            for cells in _emptied(lines, blank) if blank else lines:
                 if cells:
                     where = f"line {lines.line_num} of {str(path)!r}"
                     row = _row(header, cells, where, text=text | {*pictures}, joined=joined, split=split)
@@ -118,6 +118,10 @@ def _mapping(key: str, value: Any) -> Mapping[str, Any]:
     if value is not None and not isinstance(value, Mapping):
         raise DataError(f"data.kwargs.{key} must be a mapping of columns (got {value!r:.60}): write {key}: {{COLUMN: …}}")
     return value or {}
+
+
+def _emptied(lines: Iterable[list[str]], blank: frozenset[str]) -> Iterator[list[str]]:
+    return (["" if cell.strip() in blank else cell for cell in line] for line in lines)
 
 
 def _texts(key: str, value: Any) -> frozenset[str]:
