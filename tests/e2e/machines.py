@@ -103,7 +103,7 @@ def served(folder, command, *, address, **environment):
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, env=os.environ | environment, stdout=log, stderr=log, start_new_session=True)
     try:
-        wait_for(lambda: process.poll() is not None or _answers(address), seconds=120)
+        wait_for(lambda: process.poll() is not None or _answers(address))
         assert process.poll() is None, (folder / "log").read_text()
         yield
     finally:

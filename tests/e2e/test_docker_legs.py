@@ -85,7 +85,7 @@ def worker(checkout, stack_image, credentials, environment):
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as stream:
         process = subprocess.Popen([PROGRAM, "worker", "--pool", POOL], cwd=checkout, env=environment, stdout=stream, stderr=stream)
-    wait_for(lambda: "started!" in log.read_text() or process.poll() is not None, seconds=200)
+    wait_for(lambda: "started!" in log.read_text() or process.poll() is not None)
     assert process.poll() is None, log.read_text()
     yield log
     process.terminate()
@@ -101,7 +101,7 @@ def test_stages_run_in_containers_and_leave_none(checkout, worker, engine, stack
     command = [PROGRAM, "run", "--until", "verify", "--on", f"train={POOL}", "--on", f"verify={POOL}"]
     seen = []
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
-        wait_for(lambda: seen.extend(one.attrs for one in containers(engine, stack_image)) or seen or run.poll() is not None, seconds=300)
+        wait_for(lambda: seen.extend(one.attrs for one in containers(engine, stack_image)) or seen or run.poll() is not None)
         output, _ = run.communicate(timeout=900)
     assert run.returncode == 0, output + worker.read_text()
     finished = subprocess.CompletedProcess((), 0, output)
@@ -120,7 +120,7 @@ def test_a_container_that_the_engine_ends_is_a_leg_that_is_started_again(checkou
     (tmp_path / "seed.yaml").write_text("seed: 5\n")
     command = [PROGRAM, "run", "--until", "train", "--on", f"train={POOL}", "--params", str(tmp_path / "seed.yaml")]
     with subprocess.Popen(command, cwd=checkout, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
-        (container,) = wait_for(lambda: [one for one in containers(engine, stack_image) if one.status == "running"], seconds=300)
+        (container,) = wait_for(lambda: [one for one in containers(engine, stack_image) if one.status == "running"])
         container.kill()
         output, _ = run.communicate(timeout=900)
     assert run.returncode == 0, output + worker.read_text()

@@ -139,7 +139,7 @@ def test_no_sweep_and_no_worker_looks_up_a_name(network, checkout, free_port):
                 assert done.returncode == 0, done.stdout + done.stderr
             finally:
                 worker.terminate()
-                worker.communicate(timeout=60)
+                worker.communicate(timeout=300)
     finally:
         network.run(PROGRAM, "stop", cwd=checkout, **ports)
     assert network.looked_up() == []

@@ -102,14 +102,14 @@ def done(base, machines, engine):
         for process in workers.values():
             on_end.callback(power_off, process)
         for pool in pools:
-            wait_for(lambda pool=pool: "started!" in machines[pool].log.read_text(), seconds=200)
+            wait_for(lambda pool=pool: "started!" in machines[pool].log.read_text())
         started = time.monotonic()
         on = [word for stage, pool in POOLS.items() for word in ("--on", f"{stage}={pool}")]
         run = on_end.enter_context(
             machines["desk"].start(*in_clone("run", *on), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         )
         on_end.callback(power_off, run)
-        wait_for(lambda: processes_of(machines["gpu"], "tasks.train"), seconds=300)
+        wait_for(lambda: processes_of(machines["gpu"], "tasks.train"))
         power_off(workers["gpu"])
         wait_for(lambda: not processes_of(machines["gpu"], "tasks.train"))
         lost = time.monotonic()

@@ -107,7 +107,7 @@ def engine_worker(checkout, settings, up):
     log.parent.mkdir(exist_ok=True)
     with log.open("w") as stream:
         process = subprocess.Popen([PROGRAM, "worker", "--pool", "engine"], cwd=checkout, env=settings, stdout=stream, stderr=stream)
-    wait_for(lambda: "started!" in log.read_text() or process.poll() is not None, seconds=200)
+    wait_for(lambda: "started!" in log.read_text() or process.poll() is not None)
     assert process.poll() is None, log.read_text()
     yield log
     process.terminate()

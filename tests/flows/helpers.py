@@ -30,9 +30,9 @@ def register_pool(environment, *arguments, **more):
     return subprocess.run(command, env={**environment, "PREFECT": PREFECT, **more}, capture_output=True, text=True, check=False)
 
 
-def wait_for(condition, *, seconds=60):
+def wait_for(condition):
     """Poll until the condition holds, and give what it gave."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + 300
     while not (found := condition()):
         assert time.monotonic() < deadline, "did not happen in time"
         time.sleep(0.05)
@@ -62,10 +62,10 @@ def started_by_commands(root, url):
     return [run for command in commands for run in prefect_api(url, "flow_runs/filter", {"flow_runs": {"tags": {"all_": [command]}}})]
 
 
-def hanging(root, *, seconds=60):
+def hanging(root):
     """Processes of a stage that hangs, once it does."""
     path = root / "pids"
-    return [int(pid) for pid in wait_for(lambda: path.exists() and path.read_text(), seconds=seconds).split()]
+    return [int(pid) for pid in wait_for(lambda: path.exists() and path.read_text()).split()]
 
 
 def is_alive(pid):

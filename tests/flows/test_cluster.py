@@ -138,7 +138,7 @@ def pool(checkout, kubectl, pod_image, tmp_path_factory):
     assert done.returncode == 0, done.stdout + done.stderr
     manifest = (REPOSITORY / "infra/kubernetes/worker.yaml").read_text().replace("paddleship/train:latest", pod_image)
     kubectl("apply", "-f", "-", input=manifest)
-    wait_for(lambda: "started!" in worker_log(kubectl), seconds=200)
+    wait_for(lambda: "started!" in worker_log(kubectl))
     return POOL
 
 
@@ -174,8 +174,8 @@ def test_stages_run_in_pods_and_no_credential_is_in_a_job(checkout, pool, kubect
 def test_a_pod_that_is_deleted_is_a_leg_that_is_started_again_and_its_replacement_does_nothing(checkout, pool, kubectl, tmp_path):
     (tmp_path / "longer.yaml").write_text("train: {epochs: 2000, patience: 2000}\n")
     with start(checkout, "--until", "train", "--on", f"train={pool}", "--params", str(tmp_path / "longer.yaml")) as run:
-        (first,) = wait_for(lambda: pods(kubectl), seconds=200)
-        wait_for(lambda: "tasks.train" in kubectl("-n", SPACE, "logs", first), seconds=200)
+        (first,) = wait_for(lambda: pods(kubectl))
+        wait_for(lambda: "tasks.train" in kubectl("-n", SPACE, "logs", first))
         kubectl("-n", SPACE, "delete", "pod", first, "--wait=false")
         output, _ = run.communicate(timeout=900)
     assert run.returncode == 0, output + worker_log(kubectl)
@@ -197,11 +197,11 @@ def flow_runs(checkout):
 def test_a_pod_ends_with_the_run_that_started_it(checkout, pool, kubectl, tmp_path):
     (tmp_path / "longer.yaml").write_text("train: {epochs: 200000, patience: 200000}\n")
     with start(checkout, "--until", "train", "--on", f"train={pool}", "--params", str(tmp_path / "longer.yaml")) as run:
-        wait_for(lambda: pods(kubectl), seconds=200)
+        wait_for(lambda: pods(kubectl))
         run.send_signal(2)
         run.communicate(timeout=200)
     assert run.returncode == 130
-    wait_for(lambda: not pods(kubectl), seconds=120)
+    wait_for(lambda: not pods(kubectl))
 
 
 def test_the_worker_may_do_no_more_than_it_needs(pool, kubectl):
@@ -222,7 +222,7 @@ def cluster(kubectl, versions):
     """The cluster, without the champion's servers afterwards, because the engine keeps images that are in use."""
     yield kubectl
     kubectl("delete", "deployment,service", "linear")
-    wait_for(lambda: "linear-" not in kubectl("get", "pods", "-o", "name"), seconds=120)
+    wait_for(lambda: "linear-" not in kubectl("get", "pods", "-o", "name"))
 
 
 def test_a_promotion_and_a_rollback_in_the_cluster_cost_no_client_an_answer(cluster, versions, image_registry, tmp_path):

@@ -197,9 +197,9 @@ def test_drift_becomes_an_event_and_one_retraining_that_says_so(served, tmp_path
     assert "sent to Prefect as events: x[0], x[1]" in drifted.stdout
     (run,) = wait_for(retrainings)
     assert run["parameters"] == {"trigger": "drift of x[0], x[1]", "params_file": "ours.yaml"}
-    wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]", seconds=120)
+    wait_for(lambda: retrainings()[0]["name"] == "retrain: drift of x[0], x[1]")
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
-    wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED", seconds=120)
+    wait_for(lambda: retrainings()[0]["state_type"] == "CANCELLED")
     assert {"retrain", "drift of x[0], x[1]"} <= set(retrainings()[0]["tags"])
     assert "sent to Prefect" not in check([900, 100, 0], *ours, "--retrain").stdout, "it knows"
     wanted = {"event": {"name": ["paddleship.drift"]}}
@@ -308,16 +308,16 @@ def test_cancel_ends_the_whole_process_tree(served):
     (deployment,) = [one for one in api(checkout, "deployments/filter", {}) if one["entrypoint"].endswith(":develop_to_deploy")]
     run = api(checkout, f"deployments/{deployment['id']}/create_flow_run", {"parameters": {"until": "train", "overrides": overrides}})
     folder = checkout / ".paddleship/runs" / run["id"]
-    wait_for((folder / "hanging").exists, seconds=120)
+    wait_for((folder / "hanging").exists)
     pids = running_in(folder)
     assert pids
     subprocess.run([PREFECT, "flow-run", "cancel", run["id"]], cwd=checkout, env=environment, check=True, capture_output=True)
-    wait_for(lambda: not any(is_alive(pid) for pid in pids), seconds=60)
+    wait_for(lambda: not any(is_alive(pid) for pid in pids))
 
     def state():
         return api(checkout, "flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})[0]["state_type"]
 
-    wait_for(lambda: state() == "CANCELLED", seconds=60)
+    wait_for(lambda: state() == "CANCELLED")
     assert "KILLED" in [status for status, failure in mlflow_runs(checkout) if failure == "ended by TerminationSignal"]
     assert yaml.safe_load((folder / "params.yaml").read_text())["model"]["factory"].endswith(":hang"), "the folder of the run is kept"
 

@@ -41,7 +41,7 @@ def gpu(shared, environment):
         ours = environment | {"PREFECT_HOME": str(target.parent / "prefect")}
         worker = subprocess.Popen(command, cwd=target, env=ours, stdout=stream, stderr=stream, start_new_session=True)
     try:
-        wait_for(lambda: "started!" in log.read_text() or worker.poll() is not None, seconds=200)
+        wait_for(lambda: "started!" in log.read_text() or worker.poll() is not None)
         assert worker.poll() is None, log.read_text()
         yield target
     finally:
@@ -60,9 +60,7 @@ def cached(root, digest):
 
 def hanging_leg(clone):
     """The processes of a stage that hangs in the worktree of a leg."""
-    return wait_for(
-        lambda: [path.read_text().split() for path in clone.glob(".paddleship/runs/leg-*/pids") if path.read_text()], seconds=300
-    )[0]
+    return wait_for(lambda: [path.read_text().split() for path in clone.glob(".paddleship/runs/leg-*/pids") if path.read_text()])[0]
 
 
 def flow_processes(clone):

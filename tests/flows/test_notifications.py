@@ -113,7 +113,7 @@ def test_a_webhook_gets_each_failure_missed_gate_and_promotion_by_one_automation
         sent = [one for one in map(json.loads, bodies) if one["text"] in ("accuracy is 0.7", PROMOTED)]
         return {(one["occasion"], one["text"]): one["subject"] for one in sent}
 
-    wait_for(lambda: len(ours()) >= 3, seconds=30)
+    wait_for(lambda: len(ours()) >= 3)
     assert sorted(ours()) == [("failed", "accuracy is 0.7"), ("gate-missed", "accuracy is 0.7"), ("promoted", PROMOTED)]
     assert ours()["promoted", PROMOTED].startswith("promote: ")
 
@@ -136,7 +136,7 @@ def test_a_webhook_gets_the_drift_of_a_check_once_with_all_of_its_features(serve
     def ours():
         return [one for one in map(json.loads, bodies) if result.sample.candidate_digest in one["text"]]
 
-    (one,) = wait_for(ours, seconds=90)
+    (one,) = wait_for(ours)
     text = f"x[0], x[1] of candidate {result.sample.candidate_digest} (1000 requests)"
     assert one == {"occasion": "drift", "subject": f"drift of {result.sample.model}", "text": text}
 
@@ -204,7 +204,7 @@ def test_slack_gets_a_missed_gate_a_promotion_and_drift_at_the_address_of_its_we
             ended("GateFailed", return_state=True)
             promoted(return_state=True)
             drift_check.notify(local, drifted("x[0]"), params_file=None)
-            wait_for(lambda: len(slack) >= 3, seconds=120)
+            wait_for(lambda: len(slack) >= 3)
     finally:
         local.stop()
     assert {(host, path, kind) for host, path, kind, _ in slack} == {(SLACK, SLACK_PATH, "application/json; charset=utf-8")}
@@ -248,7 +248,7 @@ def test_an_email_says_what_failed(server, mailbox, monkeypatch, tmp_path):
     monkeypatch.setenv("PADDLESHIP_NOTIFY_EMAIL_FILE", str(tmp_path / "address"))
     notifications.set_up(Notify(channels=["email"], occasions=["gate-missed"]))
     ended("GateFailed", return_state=True)
-    (message,) = wait_for(lambda: [one for one in messages if b"any missed a gate" in one], seconds=30)
+    (message,) = wait_for(lambda: [one for one in messages if b"any missed a gate" in one])
     assert b"accuracy is 0.7" in message
 
 

@@ -256,7 +256,7 @@ def test_an_interrupt_ends_the_run_its_stage_and_the_mlflow_run(toy, let, enviro
     process = subprocess.Popen([PROGRAM, "run", "--until", "export"], cwd=toy, env=environment, stderr=subprocess.PIPE, text=True)
     pids = hanging(toy)
     process.send_signal(signal.SIGINT)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = process.communicate(timeout=300)
     assert process.returncode == 130
     assert not any(is_alive(pid) for pid in pids)
     assert mlflow_runs(toy) == [("KILLED", "ended by KeyboardInterrupt")]
@@ -409,7 +409,7 @@ def test_a_run_that_is_killed_outright_leaves_no_server_and_no_stage(toy, let, e
     with_tables(toy)
     let("prepare", "hang")
     with subprocess.Popen([PROGRAM, "run", "--until", "prepare"], cwd=toy, env=environment) as process:
-        stage = hanging(toy, seconds=300)
+        stage = hanging(toy)
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         programs = [" ".join(psutil.Process(pid).cmdline()) for pid in left]
         process.kill()
@@ -430,7 +430,7 @@ def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_inter
             [PROGRAM, "run", "--until", "train"], cwd=toy, env=environment, stdout=log, stderr=log, start_new_session=True
         )
     try:
-        stage = hanging(toy, seconds=300)
+        stage = hanging(toy)
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         os.killpg(process.pid, number)
         assert process.wait(60) == 130

@@ -148,7 +148,7 @@ def promoted(two_at_once, engine, target, tmp_path):
     target_host = DockerTarget(engine, Target(**target), memory_bytes=1_000_000_000)
     image_id = json.loads((team.checkouts["2"] / "release.json").read_text())["image_id"]
     slot = target_host.start(image_id, before=None)
-    target_host.wait_until_ready(slot, timeout_s=60)
+    target_host.wait_until_ready(slot, timeout_s=300)
     target_host.switch(slot)
     target_host.retire()
     return team
@@ -252,7 +252,7 @@ def waiting(team, version):
 
     with process:
         try:
-            yield (process, *wait_for(form, seconds=120))
+            yield (process, *wait_for(form))
         finally:
             process.kill()
 

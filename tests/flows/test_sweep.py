@@ -161,10 +161,10 @@ def test_a_sweep_that_is_ended_leaves_no_process_and_goes_on_where_it_was(toy, s
     beside = toy.parent
     (beside / "hang at 2").touch()
     process = swept(epochs=(2,))
-    pids = [int(pid) for pid in wait_for(lambda: (beside / "pids").exists() and (beside / "pids").read_text(), seconds=120).split()]
+    pids = [int(pid) for pid in wait_for(lambda: (beside / "pids").exists() and (beside / "pids").read_text()).split()]
     below = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(number)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode == (-signal.SIGKILL if number == signal.SIGKILL else 130)
     wait_for(lambda: not any(is_alive(pid) for pid in (*pids, *(child.pid for child in below))))
     (beside / "hang at 2").unlink()
@@ -366,7 +366,7 @@ def test_a_benchmark_waits_for_the_stages_of_other_variants_and_they_for_it(tmp_
     assert measuring.wait(30)
     threads.append(threading.Thread(target=train_later, daemon=True))
     threads[1].start()
-    wait_for(lambda: len(events) == 2, seconds=30)
+    wait_for(lambda: len(events) == 2)
     measured.set()
     for thread in threads:
         thread.join(30)

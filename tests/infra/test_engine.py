@@ -29,7 +29,7 @@ def alone(tmp_path):
         values["APT_CONFIG"] = str(tmp_path / "apt.conf")
         Path("/var/lib/paddleship").mkdir(exist_ok=True)
         return subprocess.run(
-            [*NAMESPACES, "bash", "-c", frame], capture_output=True, text=True, check=False, timeout=120, env={**values, **environment}
+            [*NAMESPACES, "bash", "-c", frame], capture_output=True, text=True, check=False, timeout=300, env={**values, **environment}
         )
 
     return run

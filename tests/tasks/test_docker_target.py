@@ -109,7 +109,7 @@ def serving(target):
 
 def put(target, identity, *, before=None):
     slot = target.start(identity, before=before)
-    target.wait_until_ready(slot, timeout_s=30)
+    target.wait_until_ready(slot, timeout_s=300)
     target.switch(slot)
     target.retire()
 
@@ -164,7 +164,7 @@ def test_a_server_that_hangs_is_replaced_and_stays_until_the_new_one_serves(engi
     else:  # it runs for the engine
         assert hanging.exec_run(["sh", "-c", "kill -STOP -1"]).exit_code == 0
     slot = target.start(image_id, before=images[old])
-    target.wait_until_ready(slot, timeout_s=30)
+    target.wait_until_ready(slot, timeout_s=300)
     assert target._server(slot).id != hanging.id
     hanging.reload()  # it is there
     target.switch(slot)
@@ -191,7 +191,7 @@ def test_the_same_image_again_changes_nothing(engine, target, settings, images, 
 
 
 def test_a_proxy_that_was_started_anew_sends_to_the_server_that_served_before(engine, target, settings, images, old):
-    target.wait_until_ready(target.start(images[OTHER[old]], before=images[old]), timeout_s=30)
+    target.wait_until_ready(target.start(images[OTHER[old]], before=images[old]), timeout_s=300)
     engine.containers.get(f"paddleship-{settings.name}-proxy").remove(force=True)
     put(target, images[old], before=images[old])
     assert says(settings) == old

@@ -61,7 +61,7 @@ def target(shared, alone):
 
 def put(target, identity):
     slot = target.start(identity, before=None)
-    target.wait_until_ready(slot, timeout_s=60)
+    target.wait_until_ready(slot, timeout_s=300)
     target.switch(slot)
     target.retire()
 
@@ -110,7 +110,7 @@ def test_a_request_over_grpc_that_has_begun_counts_as_one_that_the_server_is_ans
 def test_an_image_without_grpc_is_refused_and_the_old_server_stays(target, settings, packaged, alone):
     slot = target.start(packaged[1]["image_id"], before=alone)
     with pytest.raises(Unavailable, match=r"does not serve gRPC, which promote.target has the port \d+ for, and the old one still answers"):
-        target.wait_until_ready(slot, timeout_s=60)
+        target.wait_until_ready(slot, timeout_s=300)
     assert target._server(slot) is None
     assert (target.serving(), ask(settings)) == (alone, "")
 

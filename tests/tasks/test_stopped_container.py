@@ -46,8 +46,8 @@ class Clients:
         connection.close()
 
 
-def until(what, condition, *, seconds=60):
-    deadline = time.monotonic() + seconds
+def until(what, condition):
+    deadline = time.monotonic() + 300
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

@@ -155,7 +155,7 @@ def test_a_stage_that_is_ended_lets_the_trainer_save_and_continues_with_the_same
         assert line, "it ended"
     time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    assert "stopped: their_trainer:slow was asked to end" in process.communicate(timeout=60)[0]
+    assert "stopped: their_trainer:slow was asked to end" in process.communicate(timeout=300)[0]
     assert process.returncode == 143
     assert not (tmp_path / "models/checkpoint/seal.json").exists()
     (kept,) = (tmp_path / "models/checkpoint.unfinished").iterdir()
@@ -167,12 +167,12 @@ def test_a_stage_that_is_ended_lets_the_trainer_save_and_continues_with_the_same
         assert line, lines
         lines.append(line)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert "continuing after epoch 2\n" in lines
 
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values("main", kwargs={"epochs": 30})))
     done = stage(tmp_path)
-    output = done.communicate(timeout=60)[0]
+    output = done.communicate(timeout=300)[0]
     assert done.returncode == 0, output
     assert "continuing" not in output
     assert not kept.parent.exists()
@@ -181,7 +181,7 @@ def test_a_stage_that_is_ended_lets_the_trainer_save_and_continues_with_the_same
 def test_a_process_that_the_trainer_forks_ends_at_sigterm(values, tmp_path):
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(values("forks")))
     process = stage(tmp_path)
-    output = process.communicate(timeout=120)[0]
+    output = process.communicate(timeout=300)[0]
     assert process.returncode == 0, output
 
 

@@ -153,7 +153,7 @@ def test_a_browser_without_a_network_shows_the_answer_and_the_verdict(tmp_path, 
     page.write_text(content, encoding="utf-8")
     command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/browser"]
     alone = [*command, "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", page.as_uri()]
-    done = subprocess.run(alone, capture_output=True, encoding="utf-8", timeout=120, check=True)
+    done = subprocess.run(alone, capture_output=True, encoding="utf-8", timeout=300, check=True)
     shown = parts(done.stdout).text.replace("\xa0", " ")
     assert 0 <= shown.index(answer) < shown.index(verdict)
 

@@ -19,7 +19,7 @@ from tests.flows.helpers import REPOSITORY
 def killed_at(uri, number):
     """Connect in a process that is killed before it creates this table; whether it was."""
     command = [sys.executable, "-m", "tests.tasks.tracking.kill_at_statement", uri, str(number)]
-    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
     return done.returncode == -9
 
 

@@ -173,7 +173,7 @@ def test_a_server_that_is_stopped_has_written_everything_and_one_that_is_killed_
         assert connection.getresponse().status == 200
         connection.close()
         process.send_signal(number)
-        process.communicate(timeout=30)
+        process.communicate(timeout=300)
         (path,) = (tmp_path / "samples").glob(f"*-{port}{SUFFIX}")
         assert rows_of(path) == (1 if number == signal.SIGTERM else 0)
         assert not list((tmp_path / "samples").glob(".*"))

@@ -20,8 +20,8 @@ SCORES = [7, -3]  # of x
 TINY = "/v2/models/tiny/infer"
 
 
-def until(what, condition, *, seconds=30):
-    deadline = time.monotonic() + seconds
+def until(what, condition):
+    deadline = time.monotonic() + 300
     while not (found := condition()):
         assert time.monotonic() < deadline, what
         time.sleep(0.01)

@@ -166,7 +166,7 @@ def test_a_port_in_use_is_one_line_before_any_process_is_started(tensors, free_p
     port = free_port()
     with server(tensors, port):
         command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(tensors), "--port", str(port), "--processes", "2"]
-        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=30)
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300)
     assert (done.returncode, done.stderr) == (4, f"error: port {port} on 127.0.0.1 is unavailable: choose another with --port\n")
 
 

@@ -376,7 +376,7 @@ def test_one_process_answers_over_http_and_grpc_and_sigterm_ends_it(tmp_path):
         call = client._client_stub.ModelInfer(request([ROW]), wait_for_ready=True, timeout=30)
         assert call.outputs[0].name == "scores"
         process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=30)
+        _, log = process.communicate(timeout=300)
     assert process.returncode in (0, -signal.SIGTERM), log
 
 
@@ -387,6 +387,6 @@ def test_a_port_in_use_ends_the_process_with_one_line(tmp_path):
         taken.listen()
         command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(folder), "--port", str(grpc_server.free_port())]
         command += ["--also", f"grpc:{taken.getsockname()[1]}"]
-        done = subprocess.run(command, cwd=grpc_server.REPOSITORY, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        done = subprocess.run(command, cwd=grpc_server.REPOSITORY, capture_output=True, encoding="utf-8", timeout=300, check=False)
     assert done.returncode == 4
     assert "is unavailable: choose another with --also grpc:PORT" in done.stderr

@@ -212,7 +212,7 @@ def serving(checkout, candidate, *options):
         yield port
     finally:
         process.terminate()
-        process.wait(timeout=60)
+        process.wait(timeout=300)
 
 
 def _is_ready(port):

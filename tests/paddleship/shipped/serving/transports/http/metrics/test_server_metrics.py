@@ -20,7 +20,7 @@ CPU = "process_cpu_seconds_total"
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(300):
         while not condition():
             await asyncio.sleep(0.01)
 
