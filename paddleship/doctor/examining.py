@@ -21,7 +21,7 @@ from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
-from paddleship.doctor import case_runner, changed_statements, exercising, graph_breaks, memory, messages, sizes
+from paddleship.doctor import case_runner, changed_statements, exercising, graph_breaks, memory, messages, operator_lines, size_reads, sizes
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
@@ -301,6 +301,9 @@ class Examiner:
     def _troubles(self, outcomes: Sequence[ConversionResult], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
         """Why runtimes were not made or are not proven. If `to_static` is wrong already, all are wrong for the same reason."""
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
+        if wrong and (misread := self._misread(wrong[0], proved)):
+            yield misread
+            return
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
                 if not outcome.made:
@@ -317,6 +320,23 @@ class Examiner:
         failures = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
         yield messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
+
+    def _misread(self, name: str, proved: Proof) -> list[Finding]:
+        """A line that reads a dynamic size as -1, if that explains the wrong answers of the exported program."""
+        answers = proved.answers[name]
+        compared = zip(proved.evidence.cases, proved.evidence.reference, answers or proved.evidence.reference, strict=True)
+        wrong = [
+            size_reads.Answered(case.inputs, right) for case, right, answer in compared if answers is None or not memory.same(right, answer)
+        ]
+        described = Candidate.load(self._work / "exported")
+        self._say("looking for a size that is read as -1")
+        try:
+            findings: list[Finding] = isolate.run(
+                "the search", size_reads.of_answers, self._source_model, described, wrong[:_TRIED], timeout_s=self._settings.timeout_s
+            )
+        except CandidateError:
+            return []
+        return findings
 
     def _changed(self, proved: Proof, probed: ProbeResult) -> list[Finding]:
         """Statements that the conversion changes, on lines without a finding, if that explains all wrong answers that are tried."""
@@ -356,15 +376,29 @@ class Examiner:
         ]
 
     def _unmade(self, outcome: ConversionResult, proved: Proof, probed: ProbeResult) -> Finding:
-        """Why a runtime could not be made, with the line on which it fails if a sublayer alone fails in the same way."""
+        """Why a runtime could not be made, with the line on which it fails: that of the operator that the converter names, or the line
+        with which a sublayer alone fails in the same way.
+        """
         finding = messages.not_made(outcome, probed.suspects)
         if finding.where or finding.kind == "hang":
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
+        if names := messages.operators(outcome):
+            return replace(finding, where=self._line_of(names))
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         reason = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_REASON_CHARACTERS])
         first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, error=reason)
         return replace(finding, where=first.where) if first else finding
+
+    def _line_of(self, operators: Sequence[str]) -> str | None:
+        """The line that the program itself names for one of these operators."""
+        specs = [item.spec() for item in self._source_model.model.inputs]
+        seconds = self._settings.timeout_s
+        try:
+            where: str | None = isolate.run("the search", operator_lines.find, self._source_model, specs, operators, timeout_s=seconds)
+        except CandidateError:
+            return None
+        return where
 
     def _hidden(self, probed: ProbeResult) -> None:
         """Look for hidden influences, if runtimes were compared, or if eager's answers changed and no line explains it."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paddleship.conversion import exporting
 from paddleship.conversion.exporting import SavedProgram
-from paddleship.doctor import ast_lint
+from paddleship.doctor import ast_lint, size_reads
+from paddleship.doctor.obstacle import Obstacle
 from paddleship.errors import ModelError, OutputError
 from paddleship.model import building
 from paddleship.model.eager import SourceModel
@@ -172,26 +175,29 @@ _KINDS_OF_BREAK = {
 }
 
 
-@dataclass(frozen=True)
-class Obstacle(Finding):
-    """An error of a conversion, with the pattern of paddleship.doctor.ast_lint that may be its cause."""
-
-    pattern: str = ""
-
-    def plain(self, **changed: Any) -> Finding:
-        values = {item.name: getattr(self, item.name) for item in fields(Finding)}
-        return Finding(**{**values, **changed})
-
-
 def convert(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec]) -> tuple[SavedProgram | None, Obstacle | None]:
     """Export as `paddleship.conversion.exporting` does. Returns facts about the program, or the error."""
     try:
-        return exporting.save_program(source_model, folder, specs), None
+        with size_reads.watching() as lines:
+            return exporting.save_program(source_model, folder, specs), None
     except OutputError as error:
         return None, outputs(error)
     except ModelError as error:
         cause = error.__context__ or error
-        return None, classify(explain(cause), f"{type(cause).__name__}: {cause}", user_line(cause))
+        short, where = explain(cause), user_line(cause)
+    misread = size_reads.of_error((short, where), lines, partial(_convert_again, source_model, specs))
+    return None, misread or classify(short, f"{type(cause).__name__}: {cause}", where)
+
+
+def _convert_again(source_model: SourceModel, specs: Sequence[TensorSpec]) -> tuple[str, str | None] | None:
+    """The error of another conversion, with its line; None if there is none."""
+    try:
+        with tempfile.TemporaryDirectory() as work:
+            exporting.save_program(source_model, Path(work), specs)
+    except ModelError as error:
+        cause = error.__context__ or error
+        return explain(cause), user_line(cause)
+    return None
 
 
 def outputs(error: OutputError) -> Obstacle:

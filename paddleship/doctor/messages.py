@@ -13,7 +13,7 @@ from paddleship.doctor import ast_lint, case_runner, graph_breaks
 from paddleship.doctor.ast_lint import LEFT_BY_BREAK, Suspect
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, RuntimeRow
-from paddleship.doctor.graph_breaks import Obstacle
+from paddleship.doctor.obstacle import Obstacle
 from paddleship.errors import BadInput, CandidateError, OutputError, ProcessDied, ProcessHung
 from paddleship.proof import evidence
 from paddleship.proof.cases.inputs import Case
@@ -52,6 +52,7 @@ _ADVICE = {
     "mask the padding, and use no batch statistics in evaluation mode",
     "weights-differ": "use each weight as state_dict() holds it: change none in forward, and derive none from another",
 }  # of findings whose own advice names rows, params or stages, which a model that is only examined does not have
+_OPERATORS = re.compile(r"\[OP: ([\w, ]+)\]")
 _UNKNOWN_OPERATOR = re.compile(
     r"(?:\[OP: |unsupported|not registered|no kernel|cannot find|\(Unimplemented|Can not get input|not support(?:ed)?\b).*", re.IGNORECASE
 )
@@ -349,6 +350,12 @@ def operator(outcome: ConversionResult) -> str:
     """The part of a runtime's error about an unsupported operator; empty for another error."""
     match = _UNKNOWN_OPERATOR.search(outcome.reason)
     return match[0] if match else ""
+
+
+def operators(outcome: ConversionResult) -> list[str]:
+    """The operators that a converter names as unknown."""
+    match = _OPERATORS.search(outcome.reason)
+    return match[1].split(", ") if match else []
 
 
 def frozen(suspects: Sequence[Suspect]) -> list[Finding]:

@@ -31,6 +31,7 @@ KINDS: dict[str, str] = {
     "frozen-value": "a tensor's value was read while converting, and the program always uses that value",
     "frozen-branch": "an `if` or `while` was decided while converting, and the program always takes that side",
     "frozen-dimension": "a dimension declared dynamic works with one size only after export",
+    "unknown-size": "code that Paddle does not rewrite reads a dynamic size while converting, where it is -1",
     "uncovered-branch": "a side of a data-dependent `if` or `while` was never taken by any input",
     "dynamic-shape-branch": "an `if` or `while` depends on the size of a dynamic dimension",
     "branch-mismatch": "the sides of a data-dependent `if` return different things (None, dtypes, shapes)",

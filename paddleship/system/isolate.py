@@ -32,6 +32,8 @@ Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its argume
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _NAMES_OPERATOR = re.compile(r"\[OP: ")
 _NAMES_ERROR = re.compile(r"\[ERROR\]|\w+Error: |terminate called|what\(\):")
+_SUMMARY = "Error Message Summary:"  # of Paddle, after the frames of a C++ traceback
+_SHOWN = 300  # characters of the beginning, and of the end, of a long message
 _LOOK_S = 0.5  # between checks of a child that has not answered
 _LOG_BYTES = 10_000_000  # kept of a child's output; a runtime may print at every request
 _LAST_BYTES = 100_000
@@ -270,10 +272,16 @@ def _raised(error: Exception) -> PaddleshipError | Defect:
         return full
     if isinstance(error, PaddleshipError | Defect):
         return error
-    message = f"{type(error).__name__}: {' '.join(str(error).split())[-400:]}"
+    message = f"{type(error).__name__}: {_shortened(str(error))}"
     if defects.is_ours(error):
         return Defect(message, "".join(traceback.format_exception(error)))
     return CandidateError(message, where=user_line(error))
+
+
+def _shortened(said: str) -> str:
+    """The message of an error in one line; of a long one its beginning, which says what is wrong, and its end."""
+    words = " ".join(said.rpartition(_SUMMARY)[2].lstrip("-\n ").split())
+    return words if len(words) <= 2 * _SHOWN else f"{words[:_SHOWN]} … {words[-_SHOWN:]}"
 
 
 def _plain(value: Any) -> bool:

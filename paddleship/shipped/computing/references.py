@@ -19,6 +19,7 @@ _SITES = tuple({f"{sysconfig.get_path(name)}/" for name in ("purelib", "platlib"
 _PADDLE = tuple(f"{site}paddle/" for site in _SITES)
 _CONVERTED = "In transformed code:"  # the message of Paddle's conversion: frames, the error, and often advice below it
 _ERROR_LINE = re.compile(r"^\s+(?:\w+\.)*(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
+_HINT = "[Hint: "  # of Paddle, in the line after the sentence
 _QUOTED_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -50,12 +51,19 @@ def _missing(missing: ModuleNotFoundError) -> str:
 def explain(failure: BaseException) -> str:
     """The exception in one line, with the innermost file and line of the user's code."""
     said, name = str(failure), type(failure).__name__
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    text = next((line for line in reversed(lines) if not line.startswith(("File ", "[operator", "at "))), "") or name
+    text = sentence(said) or name
     if said.lstrip().startswith(_CONVERTED) and (inner := _ERROR_LINE.findall(said)):
         name, text = inner[0]
     where = user_line(failure)
     return f"{name}: {text}" + (f" at {where}" if where else "")
+
+
+def sentence(said: str) -> str:
+    """The message of an error without quoted frames: its last line, and before a hint of Paddle the sentence that the hint is about."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line for line in lines if not line.startswith(("File ", "[operator", "at "))]
+    hint = next((number for number, line in enumerate(lines) if line.startswith(_HINT)), 0)
+    return " ".join(lines[hint - 1 : hint + 1]) if hint else "".join(lines[-1:])
 
 
 def user_line(failure: BaseException) -> str | None:

@@ -9,9 +9,10 @@ import pytest
 from paddleship.config.sections.model import Model
 from paddleship.config.sections.verify import Verify
 from paddleship.conversion import exporting, to_onnx
-from paddleship.doctor import examining, graph_breaks, memory, messages
+from paddleship.doctor import examining, graph_breaks, memory, messages, operator_lines
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
+from paddleship.model.eager import SourceModel
 from paddleship.proof.cases import inputs
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
@@ -141,6 +142,11 @@ class Joined(Head):
         beside = beside.transpose([1, 0])
         return paddle.concat([y, beside], 1)
 
+class Inverse(Head):
+    def forward(self, x):
+        y = paddle.einsum("ij,jk->ik", x, self.fc.weight)
+        return 1.0 / (1.5 + paddle.tanh(y))  # <- inverse
+
 class Tied(Head):
     def forward(self, x):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
@@ -267,6 +273,21 @@ def test_the_line_that_a_converter_fails_on_is_not_a_later_one_that_joins_its_re
     marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- rounds" in line)
     assert "onnxruntime cannot be made" in warning.message, str(found)
     assert warning.where.rpartition(":")[2] == str(marked), str(found)
+
+
+def test_an_operator_without_a_converter_is_placed_at_the_line_that_the_program_names(examine):
+    found = examine("Inverse", X, candidates=("paddle", "onnxruntime"))
+    marked = next(number for number, line in enumerate(MODELS.splitlines(), start=1) if "<- inverse" in line)
+    (warning,) = [finding for finding in found.findings if finding.kind == "unsupported-operator"]
+    assert "full_batch_size_like" in warning.message, str(found)
+    assert warning.where.rpartition(":")[2] == str(marked), str(found)
+
+
+def test_an_operator_that_the_program_does_not_name_has_no_line(tmp_path, examine):
+    examine("Inverse", X)
+    source_model = SourceModel(Model(factory="their_small:Inverse", inputs=[X]), tmp_path / "work/checkpoint", 0)
+    specs = [item.spec() for item in source_model.model.inputs]
+    assert operator_lines.find(source_model, specs, ["roi_align"]) is None
 
 
 def test_a_list_of_different_shapes_is_the_only_error_and_has_its_line(examine):

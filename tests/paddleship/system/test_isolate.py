@@ -36,6 +36,9 @@ class Subject:
     def fail(self):
         raise ValueError("seven")
 
+    def fail_at_length(self, said):
+        raise ValueError(said)
+
     def misuse(self):
         raise ModelError("your model", where="model.py:3")
 
@@ -266,3 +269,11 @@ def test_a_crash_ends_the_child_at_once_although_paddle_would_catch_it():
 
 def _catches_aborts():
     return WithPaddle().catches_aborts()
+
+
+@pytest.mark.parametrize("before", ["", "C++ Traceback\n0  paddle::run()\n----\nError Message Summary:\n----\n"])
+def test_a_long_error_keeps_its_first_sentence(before):
+    with isolate.Isolated("subject", Subject, timeout_s=30) as child, pytest.raises(CandidateError) as raised:
+        child.call("fail_at_length", f"{before}The shapes differ.\n  [Hint: {'x ' * 1000}] (at last)")
+    assert str(raised.value).startswith("ValueError: The shapes differ. [Hint: x x")
+    assert str(raised.value).endswith("(at last)")

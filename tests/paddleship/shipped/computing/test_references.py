@@ -48,3 +48,9 @@ If you haven't call bool(Tensor) explicitly, consider:
 """
     assert references.explain(TypeError(said)) == "TypeError: bool(Tensor) is not supported in static graph mode."
     assert references.explain(ValueError("one\ntwo")) == "ValueError: two"
+
+
+def test_an_error_of_paddle_keeps_the_sentence_before_its_hint():
+    hint = "[Hint: Expected capacity == in_size, but received capacity:25 != in_size:12.] (at /paddle/unary.cc:2536)"
+    said = f"(InvalidArgument) The 'shape' in ReshapeOp is invalid.\n  {hint}\n  [operator < reshape > error]"
+    assert references.explain(ValueError(said)) == f"ValueError: (InvalidArgument) The 'shape' in ReshapeOp is invalid. {hint}"
