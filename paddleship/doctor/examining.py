@@ -89,6 +89,7 @@ def examine(
             examiner.rows = examiner.rows if examiner.judged else messages.late(examiner.rows)
             examiner.findings.append(messages.unfinished(examiner.doing, seconds, examiner.rows, judged=examiner.judged))
     findings = by_gravity(messages.advised([*examiner.findings, *messages.assumptions(examiner.model)]))
+    findings += messages.unexplained_runtimes(examiner.rows, examiner.explained, findings)
     unavailable = {name: reason for name, reason in reasons.items() if reason}
     return Examination(model.title, findings, examiner.rows, examiner.full_graph, time.monotonic() - began, unavailable)
 
@@ -100,7 +101,7 @@ def _limits(seconds: float) -> Verify:
 class Examiner:
     """One examination: its settings, its parts in order, and the results so far.
 
-    `judged`: the verdict on each runtime is known. `doing` is the current step.
+    `judged`: the verdict on each runtime is known. `explained` has the findings about each runtime alone. `doing` is the current step.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Examiner:
         self._cases = self._draw()
         self.findings: list[Finding] = []
         self.rows = dict.fromkeys(candidates, RuntimeRow(Status.NOT_TRIED))
+        self.explained: dict[str, list[Finding]] = {}
         self.full_graph = False
         self.judged = False
         self.doing = ""
@@ -293,33 +295,38 @@ class Examiner:
         self.findings = messages.judged(self.findings, self.rows)
         self.findings += [*messages.unproven(proved.findings), *messages.structure(program), *self._uncovered(proved)]
         severity: Severity = "warning" if messages.proven(self.rows) else "error"
-        for findings in self._troubles(outcomes, proved, probed):
-            self.findings += [replace(item, severity=severity) for item in findings]
+        for name, findings in self._troubles(outcomes, proved, probed):
+            graded = [replace(item, severity=severity) for item in findings]
+            self.findings += graded
+            self.explained[name] = graded
         if deadline.over() or not self.judged:
             raise OutOfTime
 
-    def _troubles(self, outcomes: Sequence[ConversionResult], proved: Proof, probed: ProbeResult) -> Iterator[list[Finding]]:
-        """Why runtimes were not made or are not proven. If `to_static` is wrong already, all are wrong for the same reason."""
+    def _troubles(self, outcomes: Sequence[ConversionResult], proved: Proof, probed: ProbeResult) -> Iterator[tuple[str, list[Finding]]]:
+        """Why runtimes were not made or are not proven, by their names; TO_STATIC stands for the program.
+
+        If `to_static` is wrong already, all are wrong for the same reason.
+        """
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
         if wrong and (misread := self._misread(wrong[0], proved)):
-            yield misread
+            yield TO_STATIC, misread
             return
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
                 if not outcome.made:
-                    yield [self._unmade(outcome, proved, probed)]
+                    yield outcome.name, [self._unmade(outcome, proved, probed)]
             for name in wrong:
-                yield [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, probed)]
+                yield name, [replace(item, message=f"{name}: {item.message}") for item in self._wrong(name, proved, probed)]
             return
         if raised := messages.raised(proved, probed.suspects):
-            yield [raised]
+            yield TO_STATIC, [raised]
             return
         if changed := self._changed(proved, probed):
-            yield changed
+            yield TO_STATIC, changed
             return
         failures = [self._unmade(outcome, proved, probed) for outcome in outcomes if not outcome.made]
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
-        yield messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
+        yield TO_STATIC, messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
     def _misread(self, name: str, proved: Proof) -> list[Finding]:
         """A line that reads a dynamic size as -1, if that explains the wrong answers of the exported program."""

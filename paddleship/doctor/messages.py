@@ -42,6 +42,7 @@ _FREEZERS = (
         graph_breaks.ADVICE["python-value"],
     ),
 )
+_FAILURES = {Status.NOT_MADE: "conversion-failed", Status.FAILED: "wrong-answers"}
 _TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
 _VALID = f"declare what the model takes: values ({_RANGE}), sizes (--dimension 'NAME=LOW..HIGH'), or a number if only one size works"
@@ -332,6 +333,21 @@ def known(judgement: Judgement, suspects: Sequence[Suspect]) -> Finding | None:
     error = _error(judgement)
     obstacle = graph_breaks.classify(error, error, None, otherwise="wrong-answers")
     return None if obstacle.kind == "wrong-answers" else located(obstacle, suspects)
+
+
+def unexplained_runtimes(
+    rows: Mapping[str, RuntimeRow], explained: Mapping[str, Sequence[Finding]], findings: Sequence[Finding]
+) -> list[Finding]:
+    """A note on each runtime that failed and that no finding in the list is about: the findings on the program are not by runtime."""
+    reported = {finding.message for finding in findings}
+    advice = "fix the errors above first" if errors(findings) else ""
+    notes = []
+    for name, row in rows.items():
+        kind = _FAILURES.get(row.status)
+        if kind and row.reason not in reported and not any(finding.message in reported for finding in explained.get(name, ())):
+            why = "cannot be made" if row.status == Status.NOT_MADE else "is not proven"
+            notes.append(Finding(kind, "note", f"{name} {why}: {row.reason}", advice))
+    return notes
 
 
 def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:

@@ -468,3 +468,12 @@ def test_a_model_that_overrides_a_method_of_a_layer_wrongly_is_no_defect_of_padd
     assert finding.kind == "bad-model"
     assert f"{name}.state_dict() does not list what paddle.nn.Layer.state_dict() lists" in finding.message
     assert "super().state_dict()" in finding.message
+
+
+def test_each_runtime_that_failed_is_named_in_a_finding():
+    rows = {"paddle": RuntimeRow("failed", "noise_ratio is 90"), "onnxruntime": RuntimeRow("not made", "no memory")}
+    rows |= {"openvino": RuntimeRow("failed", "noise_ratio is 70"), "paddle-onednn": RuntimeRow("not tried")}
+    own = Finding("wrong-layer", "error", "openvino: fc is wrong", where="net.py:3")
+    lost = Finding("wrong-layer", "error", "paddle: fc is wrong", where="net.py:3")
+    notes = messages.unexplained_runtimes(rows, {"openvino": [own], "paddle": [lost]}, by_gravity([own, lost]))
+    assert [note.message for note in notes] == ["paddle is not proven: noise_ratio is 90", "onnxruntime cannot be made: no memory"]
