@@ -85,8 +85,8 @@ class ProcessDied(CandidateError):
 
     kind = "crash"
 
-    def __init__(self, message: str = "", *, signal: str | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str = "", *, signal: str | None = None, where: str | None = None) -> None:
+        super().__init__(message, where=where)
         self.signal = signal
 
 

@@ -82,7 +82,7 @@ def _late(evidence: Evidence, answers: Sequence[Arrays], wrong: Sequence[int], *
     ]
     if len(late) < 2 and len(late) < len(wrong):
         return []
-    names = ", ".join(evidence.cases[index].name for index in late[:3])
+    names = ", ".join(repr(evidence.cases[index].name) for index in late[:3])
     message = f"{len(late)} answers belong to the previous input ({names})"
     return [Finding("not-deterministic", "error", message, "keep no state between calls: copy outputs before the next call")]
 

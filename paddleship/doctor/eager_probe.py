@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.controlflow.tracing import BranchKey, TakenBranches
-from paddleship.doctor import ast_lint, memory, structure_checks, watching
+from paddleship.doctor import ast_lint, memory, structure_checks, table_bounds, watching
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.errors import ModelError, OutputError, ProcessDied, ProcessHung
 from paddleship.model import building
@@ -112,8 +112,12 @@ class ProbeWorker:
         return case.name in self._answers
 
     def conclude(self) -> ProbeResult:
-        """The findings from the cases that were asked. Raises ModelError if none was answered."""
+        """The findings from the cases that were asked. Raises ModelError if none was answered, for no known reason."""
+        refused = {name: str(refusal) for name, refusal in self._refused.items()}
+        outside = self._outside_of_tables()
         if not self._answers:
+            if outside:
+                return ProbeResult(outside, refused=refused)
             raise next(iter(self._refused.values()))
         cases, answers, running = self._cases, self._answers, self._running
         suspects = ast_lint.suspects(running.executed)
@@ -121,6 +125,7 @@ class ProbeWorker:
         random_lines = self._random_lines() if self._drawn else []
         where = structure_checks.location(type(self._layer).forward)
         findings = [
+            *outside,
             *memory.constants(self._constants, where),
             *structure_checks.layers(self._layer, self._built, running),
             *memory.train_mode(self._layer, suspects, changed),
@@ -130,7 +135,7 @@ class ProbeWorker:
         return ProbeResult(
             _distinct(findings),
             answers,
-            {name: str(refusal) for name, refusal in self._refused.items()},
+            refused,
             self._nesting,
             suspects,
             forward=where,
@@ -150,7 +155,7 @@ class ProbeWorker:
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
         self._reseed(self._seed if seed is None else seed)
-        with self._paddle.no_grad(), layers.Eagerly():
+        with self._paddle.no_grad(), layers.Eagerly(), table_bounds.checked(layer, self._specs, inputs):
             result = building.call(layer, self._form.give({name: self._paddle.to_tensor(inputs[name]) for name in self._specs}))
             where = structure_checks.location(type(layer).forward)
             try:
@@ -160,6 +165,11 @@ class ProbeWorker:
             if not named:
                 raise OutputError(structure_checks.no_tensor(self._nesting), where=where)
             return {name: tensor.numpy() for name, tensor in named.items()}
+
+    def _outside_of_tables(self) -> list[Finding]:
+        """Errors for ids outside of their tables, one for each line."""
+        refusals = [refusal for refusal in self._refused.values() if isinstance(refusal, table_bounds.TableError)]
+        return _distinct([Finding("bad-model", "error", str(refusal), refusal.advice, refusal.where) for refusal in refusals])
 
     def _random_lines(self) -> list[str]:
         """`file:line` of draws, from one more call: of a copy that was never called, if there is one."""

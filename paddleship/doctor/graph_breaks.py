@@ -26,6 +26,7 @@ from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import explain, is_users, user_line
 from paddleship.shipped.computing.spec import TensorSpec
+from paddleship.system import crash_location
 
 _TENSOR_TO_PYTHON = "keep the value a tensor: use a Paddle operation instead (paddle.maximum, paddle.where, paddle.arange, …)"
 _LIKE_SIDES = "give both sides of the `if` the same names, dtypes and ranks, or choose with paddle.where"
@@ -178,7 +179,7 @@ _KINDS_OF_BREAK = {
 def convert(source_model: SourceModel, folder: Path, specs: Sequence[TensorSpec]) -> tuple[SavedProgram | None, Obstacle | None]:
     """Export as `paddleship.conversion.exporting` does. Returns facts about the program, or the error."""
     try:
-        with size_reads.watching() as lines:
+        with size_reads.watching() as lines, crash_location.origins_recorded():
             return exporting.save_program(source_model, folder, specs), None
     except OutputError as error:
         return None, outputs(error)

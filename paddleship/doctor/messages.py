@@ -42,6 +42,7 @@ _FREEZERS = (
         graph_breaks.ADVICE["python-value"],
     ),
 )
+_CRASHED = "replace this call by others, and create tensors, distributions and layers that it uses in forward, or register them"
 _FAILURES = {Status.NOT_MADE: "conversion-failed", Status.FAILED: "wrong-answers"}
 _TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
@@ -88,8 +89,11 @@ def slow_conversion(error: ProcessHung) -> Obstacle:
 
 
 def crash(error: CandidateError) -> Obstacle:
-    """A conversion that crashed or failed with an unknown error."""
-    return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward", error.where)
+    """A conversion that crashed or failed with an unknown error; a crash has the line of forward that ran then, if one did."""
+    if error.where is None:
+        return Obstacle(error.kind, "error", str(error), "check the loops and operators of forward")
+    message = f"{error}; the line: {ast_lint.text(error.where)}"
+    return Obstacle(error.kind, "error", message, _CRASHED, error.where)
 
 
 def located(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
@@ -99,8 +103,8 @@ def located(obstacle: Obstacle, suspects: Sequence[Suspect]) -> Finding:
         return obstacle.plain()
     wanted = (obstacle.pattern,) if obstacle.pattern else ("branch-mismatch", "python-value", "dynamic-shape-branch")
     for pattern in wanted:
-        if not obstacle.pattern and obstacle.kind != "crash" and not graph_breaks.agrees(pattern, obstacle.message):
-            continue  # the error speaks of something else; a crash speaks of nothing
+        if not obstacle.pattern and not graph_breaks.agrees(pattern, obstacle.message):
+            continue  # the error is about something else
         lines = {suspect.where: suspect for suspect in suspects if suspect.pattern == pattern}
         if len(lines) == 1:
             ((where, suspect),) = lines.items()
@@ -139,9 +143,10 @@ def skipped_slow(probed: ProbeResult) -> list[Finding]:
 def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[Finding]:
     """Inputs that the eager model rejects or crashes on; later steps skip them."""
     findings = []
-    if probed.refused:
-        name, error = next(iter(probed.refused.items()))
-        message = f"the eager model rejects {_several(list(probed.refused))}; these cases are skipped. Error for {name}: {error}"
+    known = {finding.message for finding in probed.findings}
+    if refused := {name: error for name, error in probed.refused.items() if error not in known}:
+        name, error = next(iter(refused.items()))
+        message = f"the eager model rejects {_several(list(refused))}; these cases are skipped. Error for {name!r}: {error}"
         findings.append(Finding("bad-model", "note", message, _VALID))
     died = {name: end for name, end in probed.crashes.items() if isinstance(end, ProcessDied)}
     late = {name: end for name, end in probed.crashes.items() if name not in died}
@@ -157,7 +162,7 @@ def refusals(probed: ProbeResult, cases: Sequence[Case], model: Model) -> list[F
 
 def _ends(ends: Mapping[str, ProcessDied | ProcessHung], cases: Sequence[Case]) -> str:
     name, end = next(iter(ends.items()))
-    return f"{_several(list(ends))}; these cases are skipped. For {name} ({_inputs(cases, name)}): {end}"
+    return f"{_several(list(ends))}; these cases are skipped. For {name!r} ({_inputs(cases, name)}): {end}"
 
 
 def killed(error: case_runner.NotSurvivedError, model: Model) -> Finding:
@@ -232,7 +237,8 @@ def late(rows: Mapping[str, RuntimeRow]) -> dict[str, RuntimeRow]:
 
 
 def _several(names: Sequence[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    """The first of these cases, in quotes because their names may hold commas."""
+    return ", ".join(map(repr, names[:4])) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
 def _inputs(cases: Sequence[Case], name: str) -> str:
@@ -253,7 +259,7 @@ def assumptions(model: Model) -> list[Finding]:
             "assumed-range",
             "note",
             f"input {item.name!r} has no declared range: only the values {item.low or 0:g} and {(item.low or 0) + 1:g} were tried",
-            f"declare it: --input '{item.name}:{item.dtype}[…]=0..99', or low and high in params.yaml",
+            f"declare it: --input '{item.name}:{item.dtype}[…]=LOW..HIGH', or low and high in params.yaml",
         )
         for item in model.inputs
         if item.dtype.startswith("int") and item.high is None and not isinstance(item.low, str)

@@ -54,7 +54,7 @@ def layers(seen: Observations | None = None) -> Iterator[Observations]:
     loose = paddle.create_parameter
 
     def born(self: Any, *arguments: Any, **options: Any) -> None:
-        seen.made.append((self, _caller(self)))
+        seen.made.append((self, caller(self)))
         originals["__init__"](self, *arguments, **options)
 
     def assigned(self: Any, name: str, value: Any) -> None:
@@ -68,12 +68,12 @@ def layers(seen: Observations | None = None) -> Iterator[Observations]:
     def parameter(self: Any, *arguments: Any, **options: Any) -> Any:
         made = originals["create_parameter"](self, *arguments, **options)
         if made is not None:
-            seen.parameters.append((made, _caller(None)))
+            seen.parameters.append((made, caller()))
         return made
 
     def loose_parameter(*arguments: Any, **options: Any) -> Any:
         made = loose(*arguments, **options)
-        seen.parameters.append((made, _caller(None)))
+        seen.parameters.append((made, caller()))
         return made
 
     patches = {"__init__": born, "__setattr__": assigned, "add_sublayer": added, "create_parameter": parameter}
@@ -93,11 +93,11 @@ def _note_replaced(seen: Observations, owner: Any, name: str, value: Any) -> Non
 
     before = owner.__dict__.get("_sub_layers", {}).get(name)
     if isinstance(before, paddle.nn.Layer) and isinstance(value, paddle.nn.Layer) and before is not value:
-        seen.replaced.append((before, name, _caller(None)))
+        seen.replaced.append((before, name, caller()))
 
 
-def _caller(layer: Any) -> str | None:
-    """The innermost line of the user's code outside the layer's own constructor.
+def caller(layer: Any = None) -> str | None:
+    """The innermost line of the user's code that runs now, outside the constructor of `layer`.
 
     Constructors are recognised by their code: reading a frame's locals would write "self" back into a `locals()` that the user keeps, as
     Paddle's transformer layers do.

@@ -1,7 +1,7 @@
 """Run an object in a child process; a crash, abort or hang of the child raises an error here.
 
 Runtimes keep global state, write to standard output and sometimes crash. A process for each also makes its memory
-measurable, and frees it.
+measurable, and frees it. What a child leaves in its folder for temporary files is removed when it ends, also by a crash.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -25,7 +26,7 @@ from typing import Any
 from paddleship.errors import CandidateError, Defect, OutOfTime, PaddleshipError, ProcessDied, ProcessHung
 from paddleship.shipped.computing.paddle_logs import silence_paddle
 from paddleship.shipped.computing.references import user_line
-from paddleship.system import deadline, defects, disk, processes, source_imports
+from paddleship.system import crash_location, deadline, defects, disk, processes, source_imports
 
 Factory = tuple[Callable[..., Any], tuple[Any, ...]]  # a factory and its arguments, to be called in a child process
 
@@ -60,10 +61,10 @@ class Isolated:
         self.usable = True
         self._timeout_s = timeout_s
         self._pipe, theirs = context.Pipe()
-        handle, log = tempfile.mkstemp(prefix="paddleship-")
-        os.close(handle)
-        self._log = Path(log)
-        self._process = context.Process(target=_serve, args=(theirs, dict(environment or {}), log), name=name, daemon=True)
+        self._folder = Path(tempfile.mkdtemp(prefix="paddleship-"))
+        self._log = self._folder / "log"
+        variables = {"TMPDIR": str(self._folder), **(environment or {})}
+        self._process = context.Process(target=_serve, args=(theirs, variables, str(self._log)), name=name, daemon=True)
         with _empty_main():
             self._process.start()
         theirs.close()
@@ -89,7 +90,8 @@ class Isolated:
         self._pipe.close()
         self.signal(signal.SIGKILL)
         self._process.join()
-        self._log.unlink(missing_ok=True)
+        for folder in (self._folder, crash_location.rewritten_code(self.pid)):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def __enter__(self) -> Isolated:
         return self
@@ -116,10 +118,12 @@ class Isolated:
         except (EOFError, ConnectionError):
             self.usable = False
             self._process.join(10)
-            error = _last_error(self._log)
+            output = _last_output(self._log)
+            error = _last_error(output)
             suffix = f"; its last error: {error}" if error else ""
             code = self._process.exitcode
-            raise ProcessDied(f"{self.name} {_death(code)} ({method}){suffix}", signal=_signal(code)) from None
+            where = crash_location.locate(output)
+            raise ProcessDied(f"{self.name} {_death(code)} ({method}){suffix}", signal=_signal(code), where=where) from None
         if isinstance(value, Defect):
             raise Defect(f"{self.name}: {value.message}", value.trace)
         if not succeeded:
@@ -218,15 +222,19 @@ def _signal(code: int | None) -> str | None:
         return f"signal {-code}"
 
 
-def _last_error(log: Path) -> str:
-    """The last line of a child's output that names an operator, otherwise an error, without lines about the signal."""
+def _last_output(log: Path) -> str:
+    """The end of a child's output."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _LAST_BYTES))
-            lines = stream.read().decode("utf-8", errors="replace").splitlines()
+            return stream.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
-    errors = [line.strip() for line in lines if _NAMES_ERROR.search(line) and "FatalError: " not in line]
+
+
+def _last_error(output: str) -> str:
+    """The last line of a child's output that names an operator, otherwise an error, without lines about the signal."""
+    errors = [line.strip() for line in output.splitlines() if _NAMES_ERROR.search(line) and "FatalError: " not in line]
     errors = [line for line in errors if _NAMES_OPERATOR.search(line)] or errors
     return _COLOUR.sub("", errors[-1]).removeprefix("[ERROR]")[:300] if errors else ""
 
@@ -237,7 +245,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
     os.environ.update(environment)
     source_imports.compile_anew()
     silence_paddle()
-    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.dup2(descriptor, 1)  # runtimes print on both streams, which belong to the parent; answers use the pipe
     os.dup2(descriptor, 2)
     made: Any = None
@@ -246,7 +254,7 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
             method, arguments = pipe.recv()
         except (EOFError, KeyboardInterrupt):
             return
-        _let_crashes_end_the_process()
+        crash_location.print_stack()
         try:
             if method == "load":
                 factory, rest = arguments
@@ -258,12 +266,6 @@ def _serve(pipe: Connection, environment: dict[str, str], log: str) -> None:
         except Exception as error:
             answer = (False, _raised(error))
         pipe.send(answer)
-
-
-def _let_crashes_end_the_process() -> None:
-    """Remove Paddle's handlers of fatal signals, if Paddle is loaded: where the crash has damaged the heap, they never return."""
-    if (paddle := sys.modules.get("paddle")) is not None:
-        paddle.disable_signal_handler()
 
 
 def _raised(error: Exception) -> PaddleshipError | Defect:

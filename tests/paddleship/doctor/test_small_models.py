@@ -9,11 +9,14 @@ import pytest
 from paddleship.config.sections.model import Model
 from paddleship.config.sections.verify import Verify
 from paddleship.conversion import exporting, to_onnx
-from paddleship.doctor import examining, graph_breaks, memory, messages, operator_lines
+from paddleship.doctor import examining, graph_breaks, memory, messages, operator_lines, table_bounds
 from paddleship.doctor.ast_lint import Suspect
+from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import Examination, RuntimeRow, by_gravity
+from paddleship.errors import ProcessDied
 from paddleship.model.eager import SourceModel
 from paddleship.proof.cases import inputs
+from paddleship.proof.cases.inputs import Case
 from paddleship.proof.parity import Judgement
 from paddleship.proof.proving import Proof
 from paddleship.reports.finding import Finding
@@ -21,6 +24,7 @@ from paddleship.reports.verdict import Check
 from paddleship.shipped.computing.spec import Dimension, TensorSpec, batch_dimension
 
 MODELS = """
+import os
 import time
 import paddle
 from paddle import nn
@@ -152,8 +156,56 @@ class Tied(Head):
         scores = paddle.clip(self.fc(x) * 20, 0.0, 1.0)
         value, index = paddle.topk(scores, 3, axis=1)  # <- topk
         return self.embed(index).sum(1), value
+
+class Sampled(Head):
+    def __init__(self):
+        super().__init__()
+        self.biased = True
+        self.normal = paddle.distribution.Normal(0.0, 1.0)
+
+    def forward(self, x):
+        noise = self.normal.sample([8])  # <- sample
+        if self.biased:
+            bias = self.fc.bias
+        else:
+            bias = None
+        return paddle.nn.functional.linear(x + noise, self.fc.weight, bias)
+
+class Dies(Head):
+    def forward(self, x):
+        if not paddle.in_dynamic_mode():
+            for _ in range(2):
+                os.abort()  # <- abort
+        return self.fc(x)
+
+class DiesInEager(Head):
+    def forward(self, x):
+        if x.shape[0] == 7:
+            os.abort()  # <- eager abort
+        return self.fc(x)
+
+class Looked(Head):
+    def forward(self, ids):
+        return self.fc(self.embed(ids).reshape([-1, 8]))  # <- lookup
+
+class LookedBelow(Head):
+    def forward(self, ids):
+        return self.fc(self.embed(ids - 1).reshape([-1, 8]))  # <- lookup below
+
+class Gathered(Head):
+    def forward(self, ids):
+        return paddle.gather(self.fc.bias, ids.flatten(), 0)  # <- gather
+
+class Indexed(Head):
+    def forward(self, ids):
+        return self.embed.weight.unsqueeze(0)[:, ids.flatten()]  # <- index
 """
+IDS = np.array([0, 1])
 X = {"name": "x", "dtype": "float32", "shape": ["batch", 8]}
+
+
+def marked(mark):
+    return str(next(number for number, line in enumerate(MODELS.splitlines(), start=1) if line.endswith(f"# <- {mark}")))
 
 
 @pytest.fixture
@@ -477,3 +529,67 @@ def test_each_runtime_that_failed_is_named_in_a_finding():
     lost = Finding("wrong-layer", "error", "paddle: fc is wrong", where="net.py:3")
     notes = messages.unexplained_runtimes(rows, {"openvino": [own], "paddle": [lost]}, by_gravity([own, lost]))
     assert [note.message for note in notes] == ["paddle is not proven: noise_ratio is 90", "onnxruntime cannot be made: no memory"]
+
+
+@pytest.mark.parametrize(("name", "mark", "kinds"), [("Sampled", "sample", {"crash", "random-forward"}), ("Dies", "abort", {"crash"})])
+def test_a_crash_of_the_conversion_has_the_line_that_ran_then_and_no_branch_on_a_python_value(examine, name, mark, kinds):
+    found = examine(name, X)
+    errors = [finding for finding in found.findings if finding.severity == "error"]
+    assert {error.kind for error in errors} == kinds, str(found)
+    assert {error.where.rpartition(":")[2] for error in errors} == {marked(mark)}, str(found)
+
+
+def test_a_crash_without_a_line_is_not_blamed_on_a_branch():
+    suspect = Suspect("branch-mismatch", "net.py", 3, "", "if self.biased:")
+    crash = messages.crash(ProcessDied("the conversion died of SIGSEGV (load)", signal="SIGSEGV"))
+    assert messages.located(crash, [suspect]).where is None
+
+
+def test_a_crash_of_eager_has_its_line(examine):
+    (end,) = [finding for finding in examine("DiesInEager", X).findings if finding.kind == "crash"]
+    assert end.where.rpartition(":")[2] == marked("eager abort")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "table", "id_", "advice"),
+    [
+        ("Looked", "lookup", "20 rows of Embedding 'embed'", 20, "--input 'ids:int64[batch,2]=0..19'"),
+        ("LookedBelow", "lookup below", "20 rows of Embedding 'embed'", -1, "0..19"),
+        ("Gathered", "gather", "20 rows of 'fc.bias'", 20, "--input 'ids:int64[batch,2]=0..19'"),
+        ("Indexed", "index", "20 rows of a tensor", 20, "--input 'ids:int64[batch,2]=0..19'"),
+    ],
+)
+def test_an_id_outside_of_its_table_is_the_only_error(examine, name, mark, table, id_, advice):
+    found = examine(name, {"name": "ids", "dtype": "int64", "shape": ["batch", 2], "low": 0, "high": 20})
+    (error,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert error.where.rpartition(":")[2] == marked(mark), str(found)
+    assert f"id {id_} is outside of the table of {table}" in error.message
+    assert advice in error.advice
+
+
+def test_ids_within_their_table_are_proven_also_where_they_count_from_its_end(examine):
+    ids = {"name": "ids", "dtype": "int64", "shape": ["batch", 2], "low": -20, "high": 19}
+    found = examine("Indexed", ids)
+    assert not [finding for finding in found.findings if "outside" in finding.message], str(found)
+
+
+@pytest.mark.parametrize(
+    ("index", "axes"),
+    [
+        (IDS, [0]),
+        ((slice(None), IDS), [1]),
+        ((..., IDS), [2]),
+        ((None, IDS, 0, IDS), [0, 2]),
+        ((np.ones((2, 2), bool), IDS), [2]),
+        ((0, [1, 2]), []),
+    ],
+)
+def test_the_axis_of_an_index_counts_what_stands_before_it(index, axes):
+    assert [axis for axis, _ in table_bounds._indices(index, 3)] == axes
+
+
+def test_names_of_cases_that_hold_commas_are_quoted():
+    case = [Case(name, "rows", {"x": np.zeros((1, 8), "float32")}) for name in ("a row alone, length 7", "batch of 2, length 9")]
+    probed = ProbeResult([], refused={one.name: "no" for one in case})
+    (note,) = messages.refusals(probed, case, Model(factory="m:f", inputs=[X]))
+    assert "rejects 'a row alone, length 7', 'batch of 2, length 9';" in note.message
