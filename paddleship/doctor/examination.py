@@ -25,7 +25,7 @@ class Outcome(StrEnum):
 OUT_OF_TIME = "out-of-time"  # the kind of a finding
 
 _EXIT_CODES = {Outcome.CONVERTIBLE: 0, Outcome.WITH_WARNINGS: 1, Outcome.NOT_CONVERTIBLE: 2, Outcome.NOT_EXERCISED: 3, Outcome.LATE: 3}
-_OF_INPUTS = frozenset({"unused-input", "assumed-range"})
+_EACH_KEPT = frozenset({"unused-input", "assumed-range", "crash"})
 _GRAVITY = ("error", "warning", "note")
 _GOOD = (Status.PROVEN, Status.NOT_EXERCISED)
 _KNOWN = (*_GOOD, Status.FAILED, Status.NOT_MADE)
@@ -119,9 +119,9 @@ class Examination:
 
 
 def by_gravity(findings: Sequence[Finding]) -> list[Finding]:
-    """Errors first; of two findings of the same kind and location only the more severe. Each input keeps its own."""
+    """Errors first; of two findings of the same kind and location only the more severe. Each input keeps its own, and each crash."""
     gravest: dict[tuple[str, str | None, str | None], Finding] = {}
     for finding in sorted(findings, key=lambda finding: _GRAVITY.index(finding.severity)):
-        of = finding.message if finding.kind in _OF_INPUTS else finding.layer if finding.where is None else None
+        of = finding.message if finding.kind in _EACH_KEPT else finding.layer if finding.where is None else None
         gravest.setdefault((finding.kind, finding.where, of), finding)
     return list(gravest.values())

@@ -593,3 +593,8 @@ def test_names_of_cases_that_hold_commas_are_quoted():
     probed = ProbeResult([], refused={one.name: "no" for one in case})
     (note,) = messages.refusals(probed, case, Model(factory="m:f", inputs=[X]))
     assert "rejects 'a row alone, length 7', 'batch of 2, length 9';" in note.message
+
+
+def test_a_crash_of_eager_is_kept_beside_one_of_the_conversion_on_the_same_line():
+    crashes = [Finding("crash", severity, message, where="net.py:3") for severity, message in (("error", "a"), ("warning", "b"))]
+    assert by_gravity(crashes) == crashes
