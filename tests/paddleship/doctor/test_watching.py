@@ -109,7 +109,7 @@ def test_a_model_that_is_too_slow_is_not_called_a_crash():
     assert messages.killed(case_runner.NotSurvivedError(case(), died), model_of()).kind == "crash"
     probed = ProbeResult([], crashes={"slow": hung, "dead": died})
     found = messages.refusals(probed, [case("slow"), case("dead")], model_of())
-    assert [(one.kind, "on dead" in one.message, "on slow" in one.message) for one in found] == [
+    assert [(one.kind, "on 'dead'" in one.message, "on 'slow'" in one.message) for one in found] == [
         ("crash", True, False),
         ("out-of-time", False, True),
     ]
