@@ -40,6 +40,7 @@ EXEMPT = {  # file or folder: why an edit of it makes no stage run again
     "paddleship/reports/report.py": "the form of a report; older reports stay readable, or SCHEMA_VERSION is raised",
     "paddleship/reports/statuses.py": "the words for the status of a candidate",
     "paddleship/stage/frame.py": "starts a stage, writes its report and says how it ended",
+    "paddleship/system/crash_location.py": "says on which line a process crashed",
     "paddleship/system/defects.py": "writes the traceback of a defect",
     "paddleship/system/disk.py": "says that a disk is full",
     "paddleship/system/locks.py": "lets processes wait for each other",

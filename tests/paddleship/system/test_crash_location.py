@@ -21,7 +21,7 @@ class Crasher:
 
     def keep_rewritten(self):
         folder = crash_location.rewritten_code(os.getpid())
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return str(folder)
 
 
