@@ -158,6 +158,13 @@ def test_a_browser_without_a_network_shows_the_answer_and_the_verdict(tmp_path, 
     assert 0 <= shown.index(answer) < shown.index(verdict)
 
 
+def test_what_is_not_valid_has_the_type_of_the_answer(tmp_path):
+    size = r"\.%s {[^}]*font-size: ([^;]+);"
+    content = pages(tmp_path)["comparison"][0]
+    assert re.search(r'<p class="trust no">Not all of it can be trusted\.<br>b: the speed is not valid[^<]*</p>', content)
+    assert re.search(size % "trust", content)[1] == re.search(size % "answer", content)[1]
+
+
 def test_the_page_of_a_sweep_begins_with_the_chosen_variant_and_marks_it():
     variants = [done(1), done(2, p50=0.5), failed(3), done(4, p50=2.0, valid=False), done(5, p50=3.0)]
     chosen = choice.choose({one.number: one.figures for one in variants if one.figures}, Sweep())
