@@ -53,9 +53,15 @@ def begin(report: Path) -> None:
         write_text(report, "**This job has not ended.** If it does not run any more, it was killed: see its log, and start it again.\n")
 
 
+def remove_page(report: Path) -> None:
+    """Remove the page of an earlier run, which a run of this job replaces if it gets that far."""
+    report.with_name(run_page.NAME).unlink(missing_ok=True)
+
+
 def fail(error: PaddleshipError, commit: str, report: Path) -> None:
     """Write the report of a job that ended with an error before or outside of its run, or leave the one of `begin` if the disk is full."""
     with suppress(OSError):
+        remove_page(report)
         write_text(report, _text([_failed(f"{error.outcome}: {error}", []), *_ended(error.exit_code, commit)]))
 
 

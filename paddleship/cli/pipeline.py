@@ -100,6 +100,7 @@ def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None
         print(ci_report.skip(checkout, report))
         return 0
     print("\n".join(pending_changes.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
+    ci_report.remove_page(report)
     forced: dict[str, Any] = {"force": force} if (deployment or "").startswith("retrain/") else {}
     state = _pipeline(checkout, local, deployment, until=until, commit=commit if deployment else None, trigger="CI", **forced)
     ci_report.write(local, state, changed, report, commit=commit)

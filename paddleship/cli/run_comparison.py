@@ -78,7 +78,8 @@ def _rows(one: Run, other: Run) -> list[Row]:
 def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[Report]]) -> list[str]:
     """Which run is better in score, latency and size, as a sweep decides it, and where neither is measurably better."""
     lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != _PROVEN]
-    measured = Figures.of(reports[0]), Figures.of(reports[1])
+    first, second = (Figures.of(of_run, sweep=run.tags.get("sweep", "")) for run, of_run in zip((one, other), reports, strict=True))
+    measured = first, second
     if measured[0] is None or measured[1] is None:
         without = " and ".join(run.name for run, figures in zip((one, other), measured, strict=True) if figures is None)
         return [*lines, f"cannot tell which is better: {without} measured no winner"]
@@ -105,7 +106,9 @@ def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[
     """The runs as pages compare them; one that did not pass, with its reason."""
     failures = [None if run.outcome == _PROVEN else run.tags.get("failure", run.outcome) for run in runs]
     rows = zip(_labels(runs), runs, reports, failures, strict=True)
-    return [Compared.of(label, of_run, run.params, failure=failure) for label, run, of_run, failure in rows]
+    return [
+        Compared.of(label, of_run, run.params, failure=failure, sweep=run.tags.get("sweep", "")) for label, run, of_run, failure in rows
+    ]
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
@@ -142,6 +145,6 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
 
 def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
     """Why two figures do not compare; empty if they do."""
-    if objective == "latency":
-        return benchmarks_differ(one, other)
+    if objective == "latency" and (reason := benchmarks_differ(one, other)):
+        return reason
     return incomparable(objective, first, second)

@@ -222,7 +222,7 @@ def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:
 
     made = Table(box=None, header_style="bold", pad_edge=False)
     for name in columns:
-        made.add_column(name, overflow="fold")
+        made.add_column(Text(name), overflow="fold")
     for row in rows:
         made.add_row(*map(Text, row))
     return made

@@ -74,7 +74,7 @@ class Sweep:
         """The end of a variant whose run passed, with its figures from MLflow; its run becomes a child of the sweep's."""
         try:
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
-            figures = Figures.of(runs.reports(self.tracking_uri, run)) if run else None
+            figures = Figures.of(runs.reports(self.tracking_uri, run), sweep=self.name) if run else None
             if run is None or figures is None:
                 return Ended(
                     outcome=Unavailable.outcome, reason="MLflow has no figures of it: `paddleship deliver`, then run the sweep again"

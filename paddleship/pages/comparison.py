@@ -15,11 +15,10 @@ from paddleship.sweep.variant import Figures
 
 _ADVICE = {
     "score": "more held-out rows would tell, or other seeds",
-    "latency": "measuring again on one idle machine would tell (`paddleship run --again benchmark`)",
+    "latency": "`paddleship images compare` measures two images in turns, and can tell smaller differences",
     "size": "",
 }
-
-
+_TASK = ("data.task", "data.classes", "data.label")
 _MOST_LISTED = 6
 
 
@@ -33,8 +32,10 @@ class Compared:
     params: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, reports: Sequence[Report], params: Mapping[str, str], *, failure: str | None = None) -> Compared:
-        return cls(name, Figures.of(reports), of_run(reports, failure=failure), params)
+    def of(
+        cls, name: str, reports: Sequence[Report], params: Mapping[str, str], *, failure: str | None = None, sweep: str = ""
+    ) -> Compared:
+        return cls(name, Figures.of(reports, sweep=sweep), of_run(reports, failure=failure), params)
 
 
 def answer(runs: Sequence[Compared]) -> str:
@@ -46,14 +47,30 @@ def answer(runs: Sequence[Compared]) -> str:
         return "None of these runs can be chosen: each failed, or measured no candidate."
     if len(usable) == 1:
         return f"{next(iter(usable))} is the only one that can be chosen.{note}"
+    if tasks := _tasks(runs):
+        return f"None of these runs is better, because they answer different questions: {tasks}.{note}"
     winner = best(runs)
     return (_better(winner, usable) if winner else _undecided(usable)) + note
 
 
 def best(runs: Sequence[Compared]) -> str | None:
-    """The run that beats each other one that can be chosen; None if there is none."""
+    """The run that beats each other one that can be chosen; None if there is none. Without a better score it must be compared in all."""
     usable = _usable(runs)
-    return next((name for name, one in usable.items() if all(name == other or choice.beats(one, usable[other]) for other in usable)), None)
+    if _tasks(runs):
+        return None
+    return next((name for name, one in usable.items() if all(name == other or _beats(one, usable[other]) for other in usable)), None)
+
+
+def _beats(one: Figures, other: Figures) -> bool:
+    unknown = any(incomparable(objective, one, other) for objective in OBJECTIVES)
+    return choice.beats(one, other) and (not unknown or choice.compare("score", one, other) == Difference.BETTER)
+
+
+def _tasks(runs: Sequence[Compared]) -> str:
+    """The params in which runs that can be chosen have different tasks; empty if they have one."""
+    chosen = _usable(runs)
+    differ = differing([run for run in runs if run.name in chosen])
+    return ", ".join(f"{path} is {_listed([*dict.fromkeys(differ[path])])}" for path in _TASK if path in differ)
 
 
 def differing(runs: Sequence[Compared]) -> dict[str, list[str]]:
@@ -69,13 +86,18 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
     if invalid := [run.name for run in runs if run.figures and run.screen.usable and not run.figures.valid]:
         lines.append(f"{_listed(invalid)}: {NOT_VALID}, so the latency is not compared")
     lines += [f"{run.name}: {run.screen.trust}" for run in runs if not run.screen.usable]
+    lines += [f"{run.name}: it measured no candidate" for run in runs if run.screen.usable and not run.figures]
     hosts = {run.figures.measured_on for run in runs if run.figures}
     if len(hosts) > 1:
         lines.append(f"the runs were measured on {len(hosts)} machines, so latencies are compared only within one")
     pairs = combinations([run.figures for run in runs if run.figures], 2)
     others = {why for one, other in pairs for what in ("score", "size") if (why := incomparable(what, one, other))}
     lines += [f"{why}, and not compared there" for why in sorted(others)]
-    return lines
+    free = [run.figures for run in runs if run.figures and run.figures.valid]
+    drifts = dict.fromkeys(
+        why for one, other in combinations(free, 2) if one.measured_on == other.measured_on and (why := incomparable("latency", one, other))
+    )
+    return [*lines, *(f"latency is not compared everywhere: {why}" for why in drifts)]
 
 
 def _usable(runs: Sequence[Compared]) -> dict[str, Figures]:
@@ -101,6 +123,8 @@ def _undecided(usable: Mapping[str, Figures]) -> str:
     advice = f" {advice[0].upper()}{advice[1:]}." if advice else ""
     if not parts:
         return f"It cannot be told which is better.{states}{advice}"
+    if any(all(name == other or choice.beats(one, usable[other]) for other in usable) for name, one in usable.items()):
+        return f"It cannot be told which is better: {'; '.join(parts.values())}.{states}{advice}"
     return f"No run is better in everything: {'; '.join(parts.values())}.{states}{advice}"
 
 
@@ -125,12 +149,9 @@ def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
 def _state(objective: str, usable: Mapping[str, Figures]) -> str:
     """What is known of an objective in which no run is better than all others."""
     title = objective.capitalize()
-    if reasons := dict.fromkeys(why for one, other in combinations(usable.values(), 2) if (why := incomparable(objective, one, other))):
-        return (
-            f"{title} is not compared everywhere, because {_listed([*reasons])}"
-            if len(usable) > 2
-            else f"{title} is not compared, because {_listed([*reasons])}"
-        )
+    pairs = [incomparable(objective, one, other) for one, other in combinations(usable.values(), 2)]
+    if reasons := dict.fromkeys(filter(None, pairs)):
+        return f"{title} is not compared{'' if all(pairs) else ' everywhere'}, because {_listed([*reasons])}"
     first, last = (pick(usable.values(), key=cost(objective)) for pick in (min, max))
     own, theirs = values(objective, first, last)
     if own == theirs:

@@ -34,8 +34,18 @@ def incomparable(objective: str, one: Figures, other: Figures) -> str:
     if objective == "latency":
         if not (one.valid and other.valid):
             return "the machine was not free"
-        return "" if one.measured_on == other.measured_on else "it was measured on different machines"
+        return "it was measured on different machines" if one.measured_on != other.measured_on else _eager_differs(one, other)
     return _incomparable_scores(one, other)
+
+
+def _eager_differs(one: Figures, other: Figures) -> str:
+    """That eager's speed tells no change of the machine from one of the model; empty if it did not change, or in one sweep."""
+    if (one.sweep and one.sweep == other.sweep) or one.eager_ms is None or other.eager_ms is None:
+        return ""
+    if one.eager_ms.low <= other.eager_ms.high and other.eager_ms.low <= one.eager_ms.high:
+        return ""
+    both = " and ".join(units.durations(*sorted((one.eager_ms.value, other.eager_ms.value))))
+    return f"eager itself took {both}, so the machine's speed or the model changed"
 
 
 def _incomparable_scores(one: Figures, other: Figures) -> str:

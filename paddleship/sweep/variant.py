@@ -34,7 +34,8 @@ class Figures(BaseModel):
     `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to the
     score (packed), `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that over the variant's own eager
     model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of the speedup, the ratio of eager
-    to itself, and half of `benchmark.effect` on each side.
+    to itself, and half of `benchmark.effect` on each side. `eager_ms` is eager's p50, as wide as the latter two; `sweep` names the sweep
+    that measured its variants one after the other.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
@@ -48,16 +49,18 @@ class Figures(BaseModel):
     test_score: float | None = None
     p50_ms: Interval
     speedup: Interval
+    eager_ms: Interval | None = None
     noise_ratio: float | None
     size_bytes: int
     size_of: SizeOf
     data_sha256: str
     measured_on: str
+    sweep: str = ""
     valid: bool
 
     @classmethod
-    def of(cls, reports: Sequence[Report]) -> Figures | None:
-        """From the reports of a run; None if it did not measure anything."""
+    def of(cls, reports: Sequence[Report], *, sweep: str = "") -> Figures | None:
+        """From the reports of a run, of this sweep if it is a variant; None if it did not measure anything."""
         by_stage = {report.stage: report for report in reports}
         benchmark = by_stage.get("benchmark")
         if benchmark is None or "winner" not in benchmark.facts:
@@ -77,11 +80,13 @@ class Figures(BaseModel):
             test_score=_test_score(by_stage.get("train")),
             p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
             speedup=speedup,
+            eager_ms=_eager(benchmark),
             noise_ratio=row.get("noise_ratio"),
             size_bytes=int(package.metrics["image_bytes"] if package else row["file_bytes"]),
             size_of=SizeOf.IMAGE if package else SizeOf.FILES,
             data_sha256=str(by_stage["prepare"].facts.get("data_sha256", "")) if "prepare" in by_stage else "",
             measured_on=str(benchmark.facts.get("measured_on", "")),
+            sweep=sweep,
             valid=bool(benchmark.facts.get("benchmark_valid", True)),
         )
 
@@ -158,8 +163,19 @@ def _kind_of_score(train: Report) -> Score | None:
 
 
 def _p50(value: float, speedup: Interval, benchmark: Report) -> Interval:
+    spread = max(speedup.high / speedup.value, speedup.value / speedup.low, _spread(benchmark))
+    return Interval(value, value / spread, value * spread)
+
+
+def _eager(benchmark: Report) -> Interval | None:
+    value = benchmark.candidates.get("eager", {}).get("p50_ms")
+    return None if value is None else Interval(value, value / _spread(benchmark), value * _spread(benchmark))
+
+
+def _spread(benchmark: Report) -> float:
+    """The factor by which two measurements of one model may differ in a benchmark."""
     facts = benchmark.facts
-    spread = [speedup.high / speedup.value, speedup.value / speedup.low, sqrt(1 + float(facts.get("effect") or 0))]
+    half_effect = sqrt(1 + float(facts.get("effect") or 0))
     if facts.get("aa_ratio_low") and facts.get("aa_ratio_high"):
-        spread.append(Interval(1, facts["aa_ratio_low"], facts["aa_ratio_high"]).reach)
-    return Interval(value, value / max(spread), value * max(spread))
+        return max(half_effect, Interval(1, facts["aa_ratio_low"], facts["aa_ratio_high"]).reach)
+    return half_effect

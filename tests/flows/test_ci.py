@@ -96,10 +96,12 @@ def test_a_missed_gate_is_its_exit_code_and_in_the_report(toy, let, job):
 def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, job):
     (toy / "reports").mkdir(exist_ok=True)
     (toy / "reports/ci.md").write_text("**All gates passed.**")
+    (toy / "reports/report.html").write_text("All gates passed.")
     (toy / "params.yaml").write_text((toy / "params.yaml").read_text().replace("epochs:", "epoch:"))
     done = job(toy)
     assert done.returncode == 2
     assert (done.stdout + done.stderr).count("did you mean 'epochs'?") == 1
+    assert not (toy / "reports/report.html").exists()
     report = (toy / "reports/ci.md").read_text()
     assert report.startswith("**Failed: BadInput: ")
     assert "did you mean 'epochs'?" in report

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from paddleship.cli import run_comparison
+from paddleship.orchestration import terminal
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.tracking.runs import Run
@@ -42,6 +43,11 @@ def test_only_rows_that_differ_are_shown_and_all_on_request():
     assert everything[:2] == rows(one, other), "those that differ come first"
     assert ("train/test_accuracy", "0.875", "0.875", "+0.0000") in everything
     assert len(everything) == 2 + run_comparison.equal_rows(one, other)
+
+
+def test_a_name_with_brackets_is_shown_as_it_is(capsys):
+    terminal.show(run_comparison.table(run("x [/b] y"), run("other"), everything=True))
+    assert "x [/b] y" in capsys.readouterr().out
 
 
 def test_what_decides_comes_before_params_and_other_figures():

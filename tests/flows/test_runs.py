@@ -71,7 +71,7 @@ def test_the_table_has_the_score_and_the_stage_that_refused(stored):
 
 def cells(run, others=(), releases=None):
     """The cells of a run in the table, by column."""
-    return {column.header: str(next(iter(column.cells))) for column in run_tables.table([run, *others], releases or {}).columns}
+    return {str(column.header): str(next(iter(column.cells))) for column in run_tables.table([run, *others], releases or {}).columns}
 
 
 def test_the_table_has_the_params_in_which_the_runs_of_a_model_differ(stored):

@@ -8,8 +8,8 @@ from paddleship.reports import row_scores
 from tests.paddleship.pages.made import reports
 
 
-def run(name, *, failure=None, params=(), **values):
-    return Compared.of(name, reports(**values), dict(params), failure=failure)
+def run(name, *, failure=None, params=(), sweep="", **values):
+    return Compared.of(name, reports(**values), dict(params), failure=failure, sweep=sweep)
 
 
 def answer(*runs):
@@ -75,6 +75,35 @@ def test_a_latency_that_is_not_valid_decides_nothing_and_is_a_doubt():
     assert answer(*runs).startswith("It cannot be told which is better")
     assert comparison.doubts(runs) == ["a: the speed is not valid: the machine was not free, so the latency is not compared"]
     assert comparison.doubts([run("a"), run("b")]) == []
+
+
+def test_a_latency_that_the_machine_may_have_changed_is_compared_within_a_sweep_only():
+    one, other = {"p50": 0.026, "eager": 0.3}, {"p50": 0.039, "eager": 0.57}
+    apart = run("a", **one), run("b", **other)
+    reason = "eager itself took 0.300 ms and 0.570 ms, so the machine's speed or the model changed"
+    assert f"Latency is not compared, because {reason}" in answer(*apart).replace("300 µs", "0.300 ms").replace("570 µs", "0.570 ms")
+    assert len(comparison.doubts(apart)) == 1
+    assert comparison.best(apart) is None
+    assert answer(run("a", sweep="s", **one), run("b", sweep="s", **other)).startswith("a is better: 26.0 µs for a request against 39.0 µs")
+    assert answer(run("a", **one), run("b", p50=0.039, eager=0.301)).startswith("a is better: 26.0 µs")
+
+
+def test_the_smaller_of_two_that_were_not_compared_in_speed_is_not_called_better():
+    runs = run("a", size=10.2e6, valid=False), run("b", size=10.4e6, valid=False)
+    assert answer(*runs).startswith("It cannot be told which is better: a has the best size (10.2 MB against 10.4 MB of b). Score is equal")
+    three = answer(*runs, run("c", size=10.6e6, valid=False))
+    assert "Latency is not compared, because the machine was not free." in three
+
+
+def test_runs_of_different_tasks_are_not_ranked():
+    runs = run("a", params={"data.classes": "[x, y]"}, accuracy=0.9), run("b", params={"data.classes": "[u, v]"}, accuracy=0.7)
+    assert answer(*runs) == "None of these runs is better, because they answer different questions: data.classes is [x, y] and [u, v]."
+    assert comparison.best(runs) is None
+
+
+def test_a_run_that_measured_nothing_is_a_doubt():
+    runs = run("a"), run("b", until="train")
+    assert comparison.doubts(runs) == ["b: it measured no candidate"]
 
 
 def test_a_run_that_failed_cannot_be_chosen_however_good_it_is():
