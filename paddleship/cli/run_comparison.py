@@ -79,12 +79,11 @@ def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[R
     """Which run is better in score, latency and size, as a sweep decides it, and where neither is measurably better."""
     lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != _PROVEN]
     first, second = (Figures.of(of_run, sweep=run.tags.get("sweep", "")) for run, of_run in zip((one, other), reports, strict=True))
-    measured = first, second
-    if measured[0] is None or measured[1] is None:
-        without = " and ".join(run.name for run, figures in zip((one, other), measured, strict=True) if figures is None)
+    if first is None or second is None:
+        without = " and ".join(run.name for run, figures in ((one, first), (other, second)) if figures is None)
         return [*lines, f"cannot tell which is better: {without} measured no winner"]
     for objective in OBJECTIVES:
-        lines.append(_judged(objective, one, other, measured[0], measured[1]))
+        lines.append(_judged(objective, one, other, first, second))
     return [*lines, "nothing else was judged"]
 
 

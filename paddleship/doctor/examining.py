@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.sections.model import Model
@@ -45,10 +46,12 @@ from paddleship.system.deadline import Deadline, with_deadline
 from paddleship.weights import candidate_files
 from paddleship.weights.candidate_files import WeightFiles
 
+Found = TypeVar("Found")
+
 _WATCHING = 0.05  # share of the time; everything is asked about ten times more later, and float64 is slow
 _HANGS = 0.25  # share of the time after which a call of eager counts as hanging
 _BATCHES = (1, 2, 7)  # and the largest: to_static makes another program for each, and `verify` asks them all
-_TRIED = 3  # wrong answers that a changed statement has to explain
+_TRIED = 3  # wrong answers that a cause has to explain
 _MAX_BATCH = 8  # enough to distinguish a batch from a row, and fast for images
 _LEAST_S, _PATIENCE = 120, 0.5  # a call may take this share of the time, and so many seconds at least
 SECONDS = 120.0
@@ -337,13 +340,7 @@ class Examiner:
         ]
         described = Candidate.load(self._work / "exported")
         self._say("looking for a size that is read as -1")
-        try:
-            findings: list[Finding] = isolate.run(
-                "the search", size_reads.of_answers, self._source_model, described, wrong[:_TRIED], timeout_s=self._settings.timeout_s
-            )
-        except CandidateError:
-            return []
-        return findings
+        return self._search(size_reads.of_answers, described, wrong[:_TRIED]) or []
 
     def _changed(self, proved: Proof, probed: ProbeResult) -> list[Finding]:
         """Statements that the conversion changes, on lines without a finding, if that explains all wrong answers that are tried."""
@@ -358,13 +355,15 @@ class Examiner:
         if not wrong:
             return []
         self._say("looking for a statement that the conversion changes")
+        return self._search(changed_statements.find, suspects, wrong[:_TRIED]) or []
+
+    def _search(self, find: Callable[..., Found], *arguments: Any) -> Found | None:
+        """What is found in a process of its own, given the model and the arguments; None if that process fails."""
         try:
-            findings: list[Finding] = isolate.run(
-                "the search", changed_statements.find, self._source_model, suspects, wrong[:_TRIED], timeout_s=self._settings.timeout_s
-            )
+            found: Found = isolate.run("the search", find, self._source_model, *arguments, timeout_s=self._settings.timeout_s)
         except CandidateError:
-            return []
-        return findings
+            return None
+        return found
 
     def _control_flow(self, proved: Proof) -> list[Finding]:
         return regions.judge(regions.read(self._work / "exported"), proved.taken_branches)[0]
@@ -391,21 +390,12 @@ class Examiner:
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")
         if names := messages.operators(outcome):
-            return replace(finding, where=self._line_of(names))
+            specs = [item.spec() for item in self._source_model.model.inputs]
+            return replace(finding, where=self._search(operator_lines.find, specs, names))
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         reason = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_REASON_CHARACTERS])
         first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, error=reason)
         return replace(finding, where=first.where) if first else finding
-
-    def _line_of(self, operators: Sequence[str]) -> str | None:
-        """The line that the program itself names for one of these operators."""
-        specs = [item.spec() for item in self._source_model.model.inputs]
-        seconds = self._settings.timeout_s
-        try:
-            where: str | None = isolate.run("the search", operator_lines.find, self._source_model, specs, operators, timeout_s=seconds)
-        except CandidateError:
-            return None
-        return where
 
     def _hidden(self, probed: ProbeResult) -> None:
         """Look for hidden influences, if runtimes were compared, or if eager's answers changed and no line explains it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -55,10 +55,11 @@ def answer(runs: Sequence[Compared]) -> str:
 
 def best(runs: Sequence[Compared]) -> str | None:
     """The run that beats each other one that can be chosen; None if there is none. Without a better score it must be compared in all."""
-    usable = _usable(runs)
-    if _tasks(runs):
-        return None
-    return next((name for name, one in usable.items() if all(name == other or _beats(one, usable[other]) for other in usable)), None)
+    return None if _tasks(runs) else _first_among(_usable(runs), _beats)
+
+
+def _first_among(usable: Mapping[str, Figures], beats: Callable[[Figures, Figures], bool]) -> str | None:
+    return next((name for name, one in usable.items() if all(name == other or beats(one, usable[other]) for other in usable)), None)
 
 
 def _beats(one: Figures, other: Figures) -> bool:
@@ -123,7 +124,7 @@ def _undecided(usable: Mapping[str, Figures]) -> str:
     advice = f" {advice[0].upper()}{advice[1:]}." if advice else ""
     if not parts:
         return f"It cannot be told which is better.{states}{advice}"
-    if any(all(name == other or choice.beats(one, usable[other]) for other in usable) for name, one in usable.items()):
+    if _first_among(usable, choice.beats):
         return f"It cannot be told which is better: {'; '.join(parts.values())}.{states}{advice}"
     return f"No run is better in everything: {'; '.join(parts.values())}.{states}{advice}"
 
