@@ -125,19 +125,20 @@ def _set(layer: Any, result: Any, name: str) -> None:
 
 @contextmanager
 def _stop_at_sigterm() -> Iterator[threading.Event]:
-    """An event that SIGTERM sets, in place of ending the process. It ends processes that the trainer forks."""
-    stop, trainer = threading.Event(), os.getpid()
+    """An event that SIGTERM sets, in place of ending the process. Processes that the trainer forks end at SIGTERM."""
+    stop = threading.Event()
 
-    def end(number: int, _: Any) -> None:
-        if os.getpid() == trainer:
-            stop.set()
-        else:
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)
+    def end(*_: Any) -> None:
+        stop.set()
+
+    def end_child() -> None:
+        if signal.getsignal(signal.SIGTERM) is end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not in Python, where a signal before a call that waits is seen after it
 
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
+    os.register_at_fork(after_in_child=end_child)
     before = signal.signal(signal.SIGTERM, end)
     try:
         yield stop
