@@ -54,7 +54,7 @@ def test_answers_and_refusals_are_counted_apart():
 
 def test_a_request_for_which_no_connection_is_free_is_lost_and_so_is_one_without_an_answer():
     ended = threading.Event()
-    with server(lambda number: (number or ended.wait(5), 200)[1]) as port:
+    with server(lambda number: (number or ended.wait(300), 200)[1]) as port:
         seen = load(port, connections=1)
         ended.set()
     assert seen.answered_s == []

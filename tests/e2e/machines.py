@@ -93,7 +93,7 @@ def power_off(process):
     """End everything on a machine at once: with its first process, the kernel ends the whole process namespace."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    process.wait(30)
+    process.wait(300)
 
 
 @contextlib.contextmanager

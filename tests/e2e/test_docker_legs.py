@@ -89,7 +89,7 @@ def worker(checkout, stack_image, credentials, environment):
     assert process.poll() is None, log.read_text()
     yield log
     process.terminate()
-    process.wait(60)
+    process.wait(300)
 
 
 def containers(engine, stack_image):

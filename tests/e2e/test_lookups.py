@@ -72,7 +72,7 @@ def opened(folder, *, isolated=True):
     with log.open("w") as names, (folder / "errors").open("w") as errors:
         server = subprocess.Popen(command, stdout=names, stderr=errors)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while not log.read_text().startswith("ready"):
             if server.poll() is not None:
                 pytest.skip(f"this machine allows no network namespace: {(folder / 'errors').read_text().strip()[-200:]}")

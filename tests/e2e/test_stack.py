@@ -111,7 +111,7 @@ def engine_worker(checkout, settings, up):
     assert process.poll() is None, log.read_text()
     yield log
     process.terminate()
-    process.wait(60)
+    process.wait(300)
 
 
 @pytest.fixture(scope="module")

@@ -99,4 +99,4 @@ def image_registry(tmp_path_factory, free_port):
     wait_for(lambda: answers(f"http://{address}/v2/"))
     yield address
     process.terminate()
-    process.wait(30)
+    process.wait(300)

@@ -46,7 +46,7 @@ def prefect_api(url, path, body=None):
 
     def answer():
         try:
-            with urllib.request.urlopen(request, timeout=30) as response:  # noqa: S310 loopback
+            with urllib.request.urlopen(request, timeout=60) as response:  # noqa: S310 loopback
                 return [json.load(response)]
         except HTTPError as error:
             if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
@@ -101,7 +101,7 @@ def mlflow_runs(root):
 
 def answers(url):
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 loopback
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 loopback
             return answer.status == 200
     except OSError:
         return False

@@ -35,7 +35,7 @@ def served(linear_checkout_of, with_tables, free_port):
         worker = subprocess.Popen([PROGRAM, "worker"], cwd=checkout, env=environment, stdout=log, stderr=log, start_new_session=True)
         yield checkout, environment, started.stdout
         worker.send_signal(signal.SIGTERM)
-        worker.wait(60)
+        worker.wait(300)
     ended = subprocess.run([PROGRAM, "stop"], cwd=checkout, env=environment, capture_output=True, text=True, check=True)
     assert ended.stdout == "stopped prefect, mlflow\n"
     assert not (checkout / "prefect.toml").exists()
@@ -76,7 +76,7 @@ def test_ui_prints_both_addresses_and_they_answer(served):
     for name in ("prefect", "mlflow"):
         url = background.running(checkout / ".paddleship", name)
         assert url in printed
-        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 loopback
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 loopback
             assert b"<html" in answer.read().lower()
 
 

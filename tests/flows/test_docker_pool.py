@@ -78,7 +78,7 @@ def test_a_run_in_the_training_image_leaves_its_page_and_runs_in_mlflow(engine, 
     command = [PREFECT, "deployment", "run", "compare-graph-modes/docker", "--watch", "--watch-timeout", "240", *given]
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
     worker.send_signal(signal.SIGTERM)
-    worker.wait(60)
+    worker.wait(300)
     assert done.returncode == 0, done.stdout + done.stderr + (checkout / ".paddleship/worker.log").read_text()
     assert [status for status, _ in mlflow_runs(checkout)] == ["FINISHED"] * 3
     (page,) = (checkout / ".paddleship/artifacts").rglob("reports/compare-graph-modes.md")

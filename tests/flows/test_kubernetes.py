@@ -195,7 +195,7 @@ def test_a_leg_runs_in_a_pod_with_a_clone_of_its_own(toy, pipeline, environment,
             done = pipeline("--on", "train=k8s")
         finally:
             worker.terminate()
-            worker.wait(60)
+            worker.wait(300)
     assert done.returncode == 0, done.stdout + done.stderr + (pods / "worker.log").read_text()
     assert how_it_went(done) == {"fetch": "ran", "prepare": "ran", "train": "ran", "export": "ran"}
     job = json.loads((pods / "job.json").read_text())

@@ -46,7 +46,7 @@ def gpu(shared, environment):
         yield target
     finally:
         worker.terminate()
-        worker.wait(60)
+        worker.wait(300)
 
 
 def outs(lock):

@@ -37,7 +37,7 @@ def web(tmp_path, free_port):
 
 def test_a_server_is_started_once_found_again_and_ended(web):
     url = web.start()
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 loopback
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 loopback
         assert answer.status == 200
     pid = json.loads((web.state / "web.server.json").read_text())["pid"]
     assert replace(web, port=1).start() == url, "a running server is found whatever port is asked for now"

@@ -90,7 +90,7 @@ def test_a_worker_starts_where_another_user_came_first(tmp_path, toy, environmen
         assert (shared / f"paddleship-{os.getuid()}" / "runner_storage").is_dir()
     finally:
         worker.terminate()
-        worker.wait(60)
+        worker.wait(300)
 
 
 def test_the_state_of_dvc_is_in_a_folder_of_the_user(tmp_path, monkeypatch):

@@ -433,7 +433,7 @@ def test_a_run_with_its_own_server_ends_quickly_when_the_whole_terminal_is_inter
         stage = hanging(toy)
         left = [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
         os.killpg(process.pid, number)
-        assert process.wait(60) == 130
+        assert process.wait(300) == 130
     finally:
         process.kill()
     said = (toy / "log").read_text()

@@ -57,7 +57,7 @@ def target(engine, proxy_image, free_port, tmp_path_factory):
 
 def served(target):
     """The digest of the candidate that the target's server says it holds."""
-    with urllib.request.urlopen(f"http://127.0.0.1:{target['port']}/v2/models/linear", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{target['port']}/v2/models/linear", timeout=60) as answer:
         return json.load(answer)["parameters"]["candidate_digest"]
 
 

@@ -300,7 +300,7 @@ def test_what_a_stage_left_behind_is_ended_before_it_counts_as_ended(monkeypatch
         said = []
         repro._end_group(leader, said.append)
         assert said == ["stopping: the stage has 2 s to end, then it is killed"]
-        assert left.wait(5) == -signal.SIGKILL
+        assert left.wait(300) == -signal.SIGKILL
     leader.wait()
 
 

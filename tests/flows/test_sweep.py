@@ -352,7 +352,7 @@ def test_a_benchmark_waits_for_the_stages_of_other_variants_and_they_for_it(tmp_
         with measurement_lock.turn("benchmark", on_line=lambda _: benchmark_waits.set()):
             events.append("measured")
             measuring.set()
-            measured.wait(30)
+            measured.wait(300)
 
     def train_later():
         with measurement_lock.turn("train", on_line=events.append):
@@ -361,15 +361,15 @@ def test_a_benchmark_waits_for_the_stages_of_other_variants_and_they_for_it(tmp_
     with measurement_lock.turn("train", on_line=events.append), measurement_lock.turn("verify", on_line=events.append):
         threads = [threading.Thread(target=measure, daemon=True)]
         threads[0].start()
-        assert benchmark_waits.wait(30)
+        assert benchmark_waits.wait(300)
         assert events == []
-    assert measuring.wait(30)
+    assert measuring.wait(300)
     threads.append(threading.Thread(target=train_later, daemon=True))
     threads[1].start()
     wait_for(lambda: len(events) == 2)
     measured.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(300)
     assert events == ["measured", "train: waiting, because a variant is measured alone", "trained later"]
 
 

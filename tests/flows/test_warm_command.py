@@ -38,6 +38,6 @@ def test_it_has_a_session_folder_and_descriptors_of_its_own_and_is_ended_by_a_si
         assert process.stdout.readline() == f"{process.pid} {tmp_path} ['{tmp_path}/waiting.py', 'now']\n"
         assert process.poll() is None
         os.close(theirs)  # the guard ends its process group when the one that started it has ended
-        assert process.wait(30) == -signal.SIGKILL
+        assert process.wait(300) == -signal.SIGKILL
         assert process.stdout.read() == ""
     os.close(ours)

@@ -72,7 +72,7 @@ def sites(certificate, prefect_url, mlflow_port):
     assert process.poll() is None, (certificate / "log").read_text()
     yield urls
     process.terminate()
-    process.wait(30)
+    process.wait(300)
 
 
 def status(certificate, url, *, authorization=None, **headers):

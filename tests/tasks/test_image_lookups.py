@@ -15,9 +15,9 @@ ASK = """
 import sys, urllib.request as http
 body = sys.argv[1].encode()
 for path in ("/v2/health/ready", "/v2/models/linear"):
-    http.urlopen("http://127.0.0.1:8000" + path, timeout=5).read()
+    http.urlopen("http://127.0.0.1:8000" + path, timeout=60).read()
 request = http.Request("http://127.0.0.1:8000/v2/models/linear/infer", body, {"Content-Type": "application/json"})
-print(http.urlopen(request, timeout=5).read().decode())
+print(http.urlopen(request, timeout=60).read().decode())
 """
 FILES = "import os; print([os.path.join(at, name) for at, _, names in os.walk('/tmp') for name in names])"
 BODY = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [0.5, 0.5]}]})

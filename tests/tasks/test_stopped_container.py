@@ -54,7 +54,7 @@ def until(what, condition):
 
 
 def is_ready(address):
-    connection = http.client.HTTPConnection(*address, timeout=5)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     try:
         connection.request("GET", "/v2/health/ready")
         return connection.getresponse().status == 200

@@ -152,5 +152,5 @@ def test_many_processes_that_append_at_once_lose_nothing(path):
         "for _ in range(40): ledger.append(Entry(event='serving', action='promote', shipped=shipped, why='w'))"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(4)]
-    assert [process.wait(60) for process in started] == [0] * 4
+    assert [process.wait(300) for process in started] == [0] * 4
     assert len(Ledger(path, "m").entries) == 160

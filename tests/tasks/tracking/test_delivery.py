@@ -42,7 +42,7 @@ def server(tmp_path, mlflow_db):
         deadline = time.monotonic() + 300
         while time.monotonic() < deadline:
             try:
-                urllib.request.urlopen(f"{url}/health", timeout=1).close()  # noqa: S310 an address on loopback
+                urllib.request.urlopen(f"{url}/health", timeout=60).close()  # noqa: S310 an address on loopback
                 return process
             except OSError:
                 time.sleep(0.1)

@@ -19,7 +19,7 @@ class Asked:
 
     def decode(self):
         self.thread = threading.get_ident()
-        assert self._hold is None or self._hold.wait(20)
+        assert self._hold is None or self._hold.wait(300)
         if isinstance(error := next(iter(self.columns.values())), Exception):
             raise error
         return self.columns

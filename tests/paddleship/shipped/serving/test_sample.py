@@ -168,7 +168,7 @@ def test_a_server_that_is_stopped_has_written_everything_and_one_that_is_killed_
         command = [sys.executable, "-m", "paddleship.shipped.serving", "--candidate", str(profiled), "--port", str(port)]
         process = subprocess.Popen([*command, "--sample", str(tmp_path / "samples")], stderr=subprocess.PIPE, text=True)
         wait_until_ready(port, process)
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         connection.request("POST", "/v2/models/tiny/infer", json.dumps(request()))
         assert connection.getresponse().status == 200
         connection.close()

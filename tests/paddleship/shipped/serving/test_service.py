@@ -33,7 +33,7 @@ def started(tensors):
 
     def start(load=lambda: ServedModel(tensors), *, loading=None, on_failure=lambda _: None):
         def loaded():
-            assert loading is None or loading.wait(20)
+            assert loading is None or loading.wait(300)
             return load()
 
         service = Service(loaded, Budget(1000))

@@ -30,7 +30,7 @@ def until(what, condition):
 
 def get(address, path):
     """The status and the body of an answer; (0, b"") without one."""
-    connection = http.client.HTTPConnection(*address, timeout=5)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     try:
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -76,7 +76,7 @@ class Clients:
             thread.join()
 
     def _send(self, number):
-        connection = http.client.HTTPConnection(*self._address, timeout=20)
+        connection = http.client.HTTPConnection(*self._address, timeout=60)
         closes, answered = False, True
         while not closes and not self._ended.is_set():
             try:
@@ -108,7 +108,7 @@ def server(folder, port, *options, processes=2):
         yield parent
     finally:
         parent.terminate()
-        parent.wait(60)
+        parent.wait(300)
 
 
 def workers(parent):

@@ -120,7 +120,7 @@ def test_a_stop_of_all_leaves_no_request_without_an_answer_and_ends_with_0(tenso
             until("too few answers", lambda clients=clients: min(clients.counts) >= 5)
             parent.send_signal(signal.SIGTERM)
             clients.join()
-            assert parent.wait(30) == 0
+            assert parent.wait(300) == 0
         assert clients.lost == []
         assert set(clients.statuses) == {200}
 
@@ -128,7 +128,7 @@ def test_a_stop_of_all_leaves_no_request_without_an_answer_and_ends_with_0(tenso
 def test_a_server_that_cannot_load_its_model_ends_with_one_line(tensors, free_port):
     (tensors / "model.onnx").write_bytes(b"")
     with server(tensors, free_port()) as parent:
-        assert parent.wait(30) == 2
+        assert parent.wait(300) == 2
     lines = [line for line in log_of(tensors).splitlines() if line.startswith("error:")]
     assert len(lines) == 1
     assert "model.onnx" in lines[0]
@@ -140,7 +140,7 @@ def test_processes_that_end_again_and_again_end_the_server_with_one_line(tensors
     with server(tensors, port) as parent:
         (tensors / "model.onnx").write_bytes(b"")  # so that no other process can load it
         kill(workers(parent.pid)[0])
-        assert parent.wait(60) == 1
+        assert parent.wait(300) == 1
     lines = [line for line in log_of(tensors).splitlines() if line.startswith("error:")]
     assert len(lines) == 1
     assert "7 server processes ended in 60 s, the last one with exit code 2: " in lines[0]

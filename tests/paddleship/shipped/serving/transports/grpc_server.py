@@ -55,7 +55,7 @@ def in_process(folder, *, in_flight_bytes=2**26, load=ServedModel, protection=OP
     thread = threading.Thread(target=lambda: asyncio.run(serve()))
     thread.start()
     try:
-        assert begun.wait(30)
+        assert begun.wait(300)
         assert not failures, failures
         yield service, f"127.0.0.1:{port}"
     finally:

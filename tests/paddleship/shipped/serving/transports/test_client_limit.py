@@ -59,7 +59,7 @@ def in_flight(port, *, token=None):
 
 
 def metric(port, name):
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("GET", "/metrics")
         lines = connection.getresponse().read().decode().splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))

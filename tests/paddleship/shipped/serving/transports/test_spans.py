@@ -100,7 +100,7 @@ def traced(sampler=ALWAYS_ON):
 
 
 def post(port, headers, path=INFER, body=None):
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
         connection.request("POST", path, json.dumps(request() if body is None else body), headers)
         answer = connection.getresponse()
         answer.read()

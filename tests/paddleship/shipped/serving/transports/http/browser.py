@@ -68,14 +68,14 @@ def page():
                 yield Page(socket)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(300)
             process.stderr.close()
 
 
 def _first_page(port):
     import urllib.request
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=20) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=60) as answer:
         return next(one["webSocketDebuggerUrl"] for one in json.load(answer) if one["type"] == "page")
 
 

@@ -113,7 +113,7 @@ def post(size):
 
 
 def answer(port, body=b"abc"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("POST", "/", body)
     response = connection.getresponse()
     received = response.status, response.read()
@@ -168,7 +168,7 @@ def test_a_client_that_never_reads_its_answer_is_cut_off_and_counts_until_then(s
     port, guard = serve(in_flight=20_000_000)
     with connect(port) as connection:
         connection.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while guard.budget.unread < 20_000_000 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert answer(port)[0] == 503
@@ -252,7 +252,7 @@ def test_a_client_that_asks_for_another_protocol_gets_its_answers_in_this_one(se
 
 def test_a_refused_body_leaves_the_connection_usable(serve):
     port, _ = serve()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     for body, status in ((b"x" * 30_000_000, 413), (b"abc", 200), (b"x" * 3_000_001, 413), (b"abc", 200)):
         connection.request("POST", "/", body)
         response = connection.getresponse()
@@ -266,7 +266,7 @@ def test_unfinished_bodies_are_refused_beyond_the_budget_and_give_their_room_bac
     connections = [connect(port) for _ in range(4)]
     for connection in connections:
         connection.sendall(post(3_000_000) + b"x" * 2_900_000)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 300
     statuses = [connection.recv(20)[:12] for connection in connections]
     assert statuses.count(b"HTTP/1.1 503") == 2
     assert statuses.count(b"HTTP/1.1 408") == 2
@@ -369,7 +369,7 @@ def test_a_half_closed_client_of_a_slow_answer_gets_it_and_one_that_is_gone_is_n
             time.sleep(0.01)
         waiting.shutdown(socket.SHUT_WR)
         gone.close()
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while len(guard.connections) > 1 and time.monotonic() < deadline:
             time.sleep(0.02)
         assert len(guard.connections) == 1, "the request of the one that is gone is not waited for"

@@ -133,7 +133,7 @@ def server(tmp_path_factory):
 
 def ask_good(address, count):
     """Send so many good requests in every form, each of which gets its values back."""
-    connection = http.client.HTTPConnection(*address, timeout=20)
+    connection = http.client.HTTPConnection(*address, timeout=60)
 
     @fuzzing.examples(count)
     @given(good(), st.sampled_from([None, *CODINGS]), st.sampled_from(["identity", *CODINGS]))
@@ -155,7 +155,7 @@ def ask_good(address, count):
 
 def ask_bad(address, count, mutants):
     """Send so many requests that are probably bad, and as many changed ones of each: none is an error of the server."""
-    connection = http.client.HTTPConnection(*address, timeout=20)
+    connection = http.client.HTTPConnection(*address, timeout=60)
     paths = st.sampled_from(
         [URL] * 9 + ["/v2/repository/index", "/v2/models/tiny", "/v2/models/%00/infer", "/v2/models/tiny/versions/7/infer"]
     )

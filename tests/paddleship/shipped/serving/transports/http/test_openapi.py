@@ -99,14 +99,14 @@ def test_what_follows_the_document_and_what_nearly_does_never_fails(tmp_path, ma
 def test_pages_run_only_their_own_script_and_need_no_token(texts):
     with server(texts, Options(tokens=Tokens((TOKEN.encode(),)))) as port:
         for path in ("/", "/docs"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=20) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
                 policy, text = answer.headers["Content-Security-Policy"], answer.read().decode()
             assert policy.startswith("default-src 'none'; connect-src 'self'")
             assert "unsafe" not in policy
             assert "http:" not in text.replace("http-equiv", "")
             assert "https:" not in text
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=20)
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/openapi.json", timeout=60)
 
 
 @pytest.mark.long
