@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+from paddleship.pages import unpaired_scores
 from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
@@ -99,6 +100,11 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
         why for one, other in combinations(free, 2) if one.measured_on == other.measured_on and (why := incomparable("latency", one, other))
     )
     return [*lines, *(f"latency is not compared everywhere: {why}" for why in drifts)]
+
+
+def notes(runs: Sequence[Compared]) -> list[str]:
+    """Why some scores are not compared row by row, and what would make that possible."""
+    return [] if _tasks(runs) else unpaired_scores.notes(_usable(runs))
 
 
 def _usable(runs: Sequence[Compared]) -> dict[str, Figures]:

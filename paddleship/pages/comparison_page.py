@@ -10,6 +10,7 @@ from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
 
 _MOST_NAMED = 4  # runs with their names in the chart; more have their numbers
+_LONGEST_IN_CHART = 40  # characters of a name: a longer one would leave the chart
 
 
 def of(runs: Sequence[Compared]) -> str:
@@ -25,16 +26,22 @@ def render(runs: Sequence[Compared], *, name: str, answer: str, best: str | None
         answer=answer,
         best=best,
         doubts=comparison.doubts(runs),
+        notes=comparison.notes(runs),
         runs=runs,
-        numbered=len(runs) > _MOST_NAMED,
+        numbered=_numbered(runs),
         differing=comparison.differing(runs),
         chart=_chart(runs, best),
     )
 
 
+def _numbered(runs: Sequence[Compared]) -> bool:
+    """Whether the chart has numbers for names, because they are too many or too long."""
+    return len(runs) > _MOST_NAMED or any(len(run.name) > _LONGEST_IN_CHART for run in runs)
+
+
 def _chart(runs: Sequence[Compared], best: str | None) -> Any:
     """Score against latency of the runs; None if fewer than two have both."""
-    names = [run.name for run in runs] if len(runs) <= _MOST_NAMED else [str(number + 1) for number in range(len(runs))]
+    names = [str(number + 1) for number in range(len(runs))] if _numbered(runs) else [run.name for run in runs]
     points = [
         Point(name, run.figures.p50_ms, run.figures.score, run.name == best, run.figures.valid)
         for name, run in zip(names, runs, strict=True)

@@ -55,7 +55,12 @@ def _incomparable_scores(one: Figures, other: Figures) -> str:
         return "the scores are of different metrics"
     if one.score_code != other.score_code:
         return "the metrics differ, or their code does"
-    return "" if one.data_sha256 == other.data_sha256 else "the scores are on different rows"
+    return "the scores are on different rows" if on_different_rows(one, other) else ""
+
+
+def on_different_rows(one: Figures, other: Figures) -> bool:
+    """Whether two runs have different data, so that one score of both is never of the same rows."""
+    return one.data_sha256 != other.data_sha256
 
 
 def values(objective: str, one: Figures, other: Figures) -> tuple[str, str]:

@@ -28,14 +28,23 @@ class SizeOf(StrEnum):
     IMAGE = "the image"
 
 
+class RowRecord(StrEnum):
+    """Whether a run recorded what each validation row adds to its score, and why not."""
+
+    RECORDED = "recorded"
+    EARLIER = "made by an earlier version"
+    NO_SUM = "the score is no sum over rows"
+    LEFT_OUT = "too many rows, or not finite"
+
+
 class Figures(BaseModel):
     """What a variant measured, each with its 95% interval where there is one.
 
     `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to the
-    score (packed), `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that over the variant's own eager
-    model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of the speedup, the ratio of eager
-    to itself, and half of `benchmark.effect` on each side. `eager_ms` is eager's p50, as wide as the latter two; `sweep` names the sweep
-    that measured its variants one after the other.
+    score (packed), `row_record` why there is none, `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that
+    over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of
+    the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side. `eager_ms` is eager's p50, as wide as the latter
+    two; `sweep` names the sweep that measured its variants one after the other.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
@@ -46,6 +55,7 @@ class Figures(BaseModel):
     score_has_interval: bool
     score_code: str = ""
     row_scores: str = ""
+    row_record: RowRecord = RowRecord.EARLIER
     test_score: float | None = None
     p50_ms: Interval
     speedup: Interval
@@ -77,6 +87,7 @@ class Figures(BaseModel):
             score_has_interval=has_interval,
             score_code=str(facts.get("score_code", "")),
             row_scores=str(facts.get("row_scores", "")),
+            row_record=_row_record(by_stage.get("train")),
             test_score=_test_score(by_stage.get("train")),
             p50_ms=_p50(float(row["p50_ms"]), speedup, benchmark),
             speedup=speedup,
@@ -154,6 +165,15 @@ def _test_score(train: Report | None) -> float | None:
     score = _kind_of_score(train) if train else None
     value = train.metrics.get(f"test_{score.name}") if train and score else None
     return None if value is None else float(value)
+
+
+def _row_record(train: Report | None) -> RowRecord:
+    score = _kind_of_score(train) if train else None
+    if score is not None and score.parts is None and score.shares is None:
+        return RowRecord.NO_SUM
+    if train is None or "row_scores" not in train.facts:
+        return RowRecord.EARLIER
+    return RowRecord.RECORDED if train.facts["row_scores"] else RowRecord.LEFT_OUT
 
 
 def _kind_of_score(train: Report) -> Score | None:
