@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from paddleship.cli.run_tables import (
     P50,
     SPEEDUP,
     benchmarks_differ,
-    brief,
     change,
     outcome,
     params_that_differ,
@@ -26,7 +26,7 @@ from paddleship.reports.figures import distinct
 from paddleship.reports.report import Report
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
-from paddleship.sweep import choice
+from paddleship.sweep import choice, space
 from paddleship.sweep.objectives import OBJECTIVES, cost, difference_text, in_parentheses, incomparable, values
 from paddleship.sweep.variant import Figures
 from paddleship.tracking import client
@@ -35,7 +35,8 @@ from paddleship.tracking.runs import Run
 _MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
 _SCORED = "train/"  # metrics that depend on the rows
 _PROVEN = "done"
-_MOST_PARAMS, _LONGEST_VALUE = 2, 24  # that name a run in a comparison
+_MOST_PARAMS, _LONGEST_VALUE = 2, 24  # that name a run in a comparison; the latter in characters
+_FEWEST, _MOST_VARIANTS = 2, 6  # that a command which compares them names
 Row = tuple[str, str, str, str]
 
 
@@ -44,7 +45,7 @@ def table(one: Run, other: Run, *, everything: bool) -> Any:
     rows = _rows(one, other)
     equal = [row for row in rows if row[1] == row[2]]
     shown = [row for row in rows if row[1] != row[2]] + (equal if everything else [])
-    return table_of(("", brief(one.name), brief(other.name), "change"), shown)
+    return table_of(("", one.name, other.name, "change"), shown)
 
 
 def equal_rows(one: Run, other: Run) -> int:
@@ -88,9 +89,9 @@ def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[R
 
 
 def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[str]:
-    """Which run is better, and what of it cannot be trusted."""
+    """Which run is better, what of it cannot be trusted, and why scores are not compared row by row."""
     compared = _compared(runs, reports)
-    return [comparison.answer(compared), *comparison.doubts(compared)]
+    return [comparison.answer(compared), *comparison.doubts(compared), *comparison.notes(compared)]
 
 
 def write_page(path: Path, runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> None:
@@ -99,6 +100,23 @@ def write_page(path: Path, runs: Sequence[Run], reports: Sequence[Sequence[Repor
         write_text(path, comparison_page.of(_compared(runs, reports)))
     except OSError as error:
         raise BadInput(f"--html {str(path)!r} cannot be written ({error.strerror}): give another file") from None
+
+
+def require_no_sweep(chosen: Sequence[Run], known: Sequence[Run]) -> None:
+    """Raise BadInput if one is the run of a sweep, which measured nothing itself; the error names the runs of its variants."""
+    for run in chosen:
+        if run.is_sweep:
+            variants = [one.ending for one in reversed(known) if one.tags.get("sweep") == run.tags["sweep"] and not one.is_sweep]
+            raise BadInput(f"{run.name!r} is the parent run of a sweep, which measured no candidate itself: {_next_step(variants)}")
+
+
+def _next_step(variants: Sequence[str]) -> str:
+    """The command that compares the variants of a sweep."""
+    if len(variants) < _FEWEST:
+        return "compare runs of its variants, which `paddleship runs list` shows"
+    command = f"`paddleship runs compare {shlex.join(variants[:_MOST_VARIANTS])}`"
+    more = f" (the first {_MOST_VARIANTS} of {len(variants)}; sweep.html compares all)" if len(variants) > _MOST_VARIANTS else ""
+    return f"compare its variants with {command}{more}"
 
 
 def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[Compared]:
@@ -111,15 +129,17 @@ def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[
 
 
 def _labels(runs: Sequence[Run]) -> list[str]:
-    """A short name for each run: what differs between them, and the end of its own name where that does not tell them apart."""
+    """A short name for each run: what differs between them, and the end of its own name where that does not tell them apart.
+
+    No value is cut: a param with a long one is in no name.
+    """
     params = [{key: value for key, value in run.params.items() if key != "name"} for run in runs]
     differing = sorted({key for one in params for key in one if len({other.get(key) for other in params}) > 1})
-    shown = [
-        ", ".join(f"{key.rpartition('.')[2]}={one.get(key, '–')[:_LONGEST_VALUE]}" for key in differing[:_MOST_PARAMS]) for one in params
-    ]
+    short = [key for key in differing if all(len(one.get(key, "–")) <= _LONGEST_VALUE for one in params)][:_MOST_PARAMS]
+    shown = [space.label({key: one.get(key, "–") for key in short}) for one in params]
     if all(shown) and len({*shown}) == len(shown):
         return shown
-    endings = [run.name.rpartition(" (")[2].rstrip(")") for run in runs]
+    endings = [run.ending for run in runs]
     labels = [f"{text} ({ending})" if text else ending for text, ending in zip(shown, endings, strict=True)]
     return labels if len({*labels}) == len(labels) else [f"{label}, {run.run_id[:6]}" for label, run in zip(labels, runs, strict=True)]
 

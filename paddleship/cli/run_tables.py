@@ -21,13 +21,13 @@ from paddleship.sweep import space
 from paddleship.tracking import client, runs, spool
 from paddleship.tracking.runs import Run
 
-_BRIEF = 48  # characters of a name before Prefect's name in parentheses, in a table
 _COLUMNS = (
     "name",
     "started",
     "outcome",
     "model",
-    "score",
+    "validation score",
+    "test score",
     "winner",
     "speedup",
     "p50 ms",
@@ -52,6 +52,7 @@ def details(run: Run, release: Release | None, before: Run | None) -> Any:
     """All facts about one run: outcome, model, image, what serves it, all measurements, and params that differ from the run before."""
     facts = {"name": run.name, "MLflow run": run.run_id, "Prefect run": run.flow_run, "model": run.model, "started": _when(run)}
     facts |= {"outcome": run.outcome, "failure": run.tags.get("failure", ""), "winner": run.tags.get("winner", "")}
+    facts |= _scores(run)
     facts |= {"image": _image(run, release), "version": release.version if release else "", "serves": release.serves if release else ""}
     facts |= {key: run.tags.get(key, "") for key in ("dvc_experiment", *FACTS, "findings")}
     if before is not None:
@@ -69,8 +70,8 @@ def params_that_differ(one: Run, other: Run) -> list[tuple[str, str, str]]:
 
 
 def change(key: str, before: float, after: float) -> str:
-    """How a figure changed: one of the test rows by its difference, any other by its ratio."""
-    if key.startswith(client.OF_TEST_ROWS):
+    """How a figure changed: one of the validation or test rows by its difference, any other by its ratio."""
+    if key.startswith((client.OF_VALIDATION_ROWS, client.OF_TEST_ROWS)):
         difference = f"{after - before:+.4f}"
         return f"{after - before:+.1g}" if float(difference) == 0 and after != before else difference
     if not before:
@@ -178,11 +179,11 @@ def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
     measured = run.metrics
     size = measured.get(IMAGE)
     return (
-        brief(run.name),
+        run.name,
         _when(run),
         outcome(run),
         run.model,
-        ", ".join(figures.share(run.metrics[key]) for key in client.scores(run.metrics)) or "–",
+        *(_scores(run).values() or ("–", "–")),
         run.tags.get("winner", "–"),
         f"{measured[SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if SPEEDUP in measured else "–",
         number(measured.get(P50)),
@@ -192,6 +193,13 @@ def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
         ", ".join(filter(None, (release.version, release.serves))) if release else "–",
         params or "–",
     )
+
+
+def _scores(run: Run) -> dict[str, str]:
+    """The score on the validation rows and on the test rows, by name: `validation accuracy`; empty without one."""
+    keys = client.score_names(run.metrics) or ()
+    names = [key.removeprefix("train/").replace("_", " ") for key in keys]
+    return {name: figures.share(run.metrics[key]) if key in run.metrics else "–" for name, key in zip(names, keys, strict=True)}
 
 
 def _image(run: Run, release: Release | None) -> str:
@@ -208,12 +216,6 @@ def _differing(run: Run, runs: Sequence[Run]) -> str:
 
 def _of_stages(key: str) -> bool:
     return key.partition(".")[0] not in space.SHARED
-
-
-def brief(name: str) -> str:
-    """A name for a column: of a long one, its beginning and Prefect's name, which identifies the run too."""
-    text, bracket, ending = name.rpartition(" (")
-    return f"{text[: _BRIEF - 1]}…{bracket}{ending}" if len(text) > _BRIEF else name
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Any:

@@ -76,6 +76,7 @@ def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
     chosen = [of_version(uri, name) or named(all_runs, name) for name in names]
     if len({run.run_id for run in chosen}) < len(chosen):
         raise BadInput(f"{', '.join(names)} name one run twice: give different runs")
+    run_comparison.require_no_sweep(chosen, all_runs)
     measured = [reports(uri, run) for run in chosen]
     print(*run_comparison.answer(chosen, measured), "", sep="\n")
     if len(chosen) == 2:

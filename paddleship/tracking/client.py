@@ -11,7 +11,7 @@ from typing import Any
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.tracking import store
 
-OF_TEST_ROWS = "train/test_"  # prefix of a run's metrics
+OF_VALIDATION_ROWS, OF_TEST_ROWS = "train/validation_", "train/test_"  # prefixes of a run's metrics
 
 
 class DeletedExperiment(Unavailable):
@@ -81,8 +81,15 @@ def reason(error: BaseException) -> str:
 
 
 def scores(metrics: Iterable[str]) -> list[str]:
-    """Those of these metrics by which training is judged on the test rows."""
-    return [key for key in metrics if key.startswith(OF_TEST_ROWS) and key != f"{OF_TEST_ROWS}loss"]
+    """Those of these metrics by which training is judged: on the validation rows, by which runs are compared, and then on the test rows."""
+    keys = list(metrics)
+    return [key for part in (OF_VALIDATION_ROWS, OF_TEST_ROWS) for key in keys if key.startswith(part) and key != f"{part}loss"]
+
+
+def score_names(metrics: Iterable[str]) -> tuple[str, str] | None:
+    """The metrics that are the score on the validation rows, and the same score on the test rows; None without a score."""
+    validation = next((key for key in scores(metrics) if key.startswith(OF_VALIDATION_ROWS)), None)
+    return (validation, f"{OF_TEST_ROWS}{validation.removeprefix(OF_VALIDATION_ROWS)}") if validation else None
 
 
 def epoch_metrics(epochs: list[Any], *, first: int, at_ms: int) -> list[Any]:

@@ -44,6 +44,16 @@ class Run:
         return self.tags["prefect_flow_run"]
 
     @property
+    def is_sweep(self) -> bool:
+        """Whether it is the parent run of a sweep, which its variants are children of."""
+        return "sweep" in self.tags and "sweep_variant" not in self.tags
+
+    @property
+    def ending(self) -> str:
+        """The part of the name in parentheses at its end, which identifies the run; the whole name if it has none."""
+        return self.name[:-1].rpartition(" (")[2] if self.name.endswith(")") else self.name
+
+    @property
     def outcome(self) -> str:
         return self.tags.get("reason", "done" if self.status == "FINISHED" else self.status.lower())
 

@@ -50,6 +50,14 @@ def test_a_name_with_brackets_is_shown_as_it_is(capsys):
     assert "x [/b] y" in capsys.readouterr().out
 
 
+def test_the_score_of_the_validation_rows_comes_before_that_of_the_test_rows():
+    metrics = {"train/test_accuracy": 0.875, "train/validation_accuracy": 0.75, "benchmark/speedup": 3, "a/b": 1}
+    one, other = run("one", metrics=metrics), run("other", metrics={key: value + 0.05 for key, value in metrics.items()})
+    found = rows(one, other)
+    assert [row[0] for row in found] == ["train/validation_accuracy", "train/test_accuracy", "benchmark/speedup", "a/b"]
+    assert [row[3] for row in found[:2]] == ["+0.0500", "+0.0500"]
+
+
 def test_what_decides_comes_before_params_and_other_figures():
     one = run("one", metrics={"benchmark/speedup": 3, "train/test_accuracy": 0.875, "export/seconds": 1}, params={"train.epochs": "8"})
     metrics = {"benchmark/speedup": 4, "train/test_accuracy": 0.9, "export/seconds": 2}
@@ -109,6 +117,13 @@ def test_what_was_not_measured_alike_is_never_called_better(tags, reports, line)
     assert line in said
 
 
+def test_what_has_no_paired_difference_is_said_with_the_reason():
+    runs = [run("one (1)", params={"epochs": "1"}), run("other (2)", params={"epochs": "2"})]
+    said = run_comparison.answer(runs, [measured(), measured(accuracy=0.81)])
+    assert said[-1].startswith("The score of epochs=1 and of epochs=2 is compared by the interval of each, not by a paired difference")
+    assert said[-1].endswith("`paddleship run --again train` with the same params records the rows.")
+
+
 def test_a_run_that_did_not_pass_or_measure_is_named():
     failed = run("failed", status="FAILED", tags={"reason": "GateFailed", "failure": "train: accuracy is 0.7"})
     said = run_comparison.conclusion(run("one"), failed, (measured(), []))
@@ -122,3 +137,13 @@ def test_runs_are_called_by_what_differs_and_by_the_end_of_their_names_where_tha
     assert labels({"train.epochs": "1"}, {"train.epochs": "6"}) == ["epochs=1", "epochs=6"]
     assert labels({"train.epochs": "1"}, {"train.epochs": "1"}) == ["0", "1"]
     assert labels({"a": "1"}, {"a": "1"}, {"a": "2"}) == ["a=1 (0)", "a=1 (1)", "a=2 (2)"]
+    assert labels({"x.a": "1", "y.a": "3"}, {"x.a": "2", "y.a": "4"}) == ["x.a=1, y.a=3", "x.a=2, y.a=4"]
+
+
+def test_no_value_is_cut_in_the_name_of_a_run_of_a_comparison():
+    def labels(*params):
+        return run_comparison._labels([run(f"r ({number})", params=one) for number, one in enumerate(params)])
+
+    long = "data/of/a/customer/in/a/deep/folder/"
+    assert labels({"raw": f"{long}one", "x": "1"}, {"raw": f"{long}two", "x": "2"}) == ["x=1", "x=2"]
+    assert labels({"raw": f"{long}one"}, {"raw": f"{long}two"}) == ["0", "1"]

@@ -14,6 +14,7 @@ from paddleship.containers import image
 from paddleship.errors import BadInput, GateFailed
 from paddleship.execution import workspace
 from paddleship.lineage.release import RUN_LABEL
+from paddleship.orchestration import terminal
 from paddleship.orchestration.sweep_params import SweepParams
 from paddleship.promotion.ledger import Entry, Event, Ledger, Shipped
 from paddleship.servers.local_state import Local
@@ -64,9 +65,27 @@ def test_a_run_is_found_by_its_name_or_the_beginning_of_an_id(stored):
 def test_the_table_has_the_score_and_the_stage_that_refused(stored):
     found = tracked.find(stored[1].tracking_uri())
     tags = {**found[0].tags, "failure": "train: validation_accuracy is 0.7"}
-    one = replace(found[0], metrics={"train/test_accuracy": 0.875, "train/test_loss": 0.4}, tags=tags)
-    assert (cells(one)["score"], cells(one)["outcome"]) == ("0.8750", "GateFailed: train")
-    assert cells(replace(one, metrics={"train/test_accuracy": 0.99999}))["score"] == "0.99999", "which is not 1"
+    one = replace(found[0], metrics={"train/validation_accuracy": 0.875, "train/validation_loss": 0.4}, tags=tags)
+    assert (cells(one)["validation score"], cells(one)["outcome"]) == ("0.8750", "GateFailed: train")
+    assert cells(replace(one, metrics={"train/validation_accuracy": 0.99999}))["validation score"] == "0.99999", "which is not 1"
+
+
+def test_the_score_of_a_run_is_that_of_the_validation_rows_and_one_of_the_test_rows_is_named_so(stored):
+    metrics = {"train/validation_accuracy": 0.81, "train/test_accuracy": 0.79, "train/test_macro_f1": 0.5, "train/validation_loss": 2.0}
+    one = replace(tracked.find(stored[1].tracking_uri())[0], metrics=metrics)
+    shown = cells(one)
+    assert (shown["validation score"], shown["test score"]) == ("0.8100", "0.7900")
+    assert "score" not in shown
+    rows = facts(one)
+    assert (rows["validation accuracy"], rows["test accuracy"]) == ("0.8100", "0.7900")
+    unlabelled = cells(replace(one, metrics={}))
+    assert (unlabelled["validation score"], unlabelled["test score"]) == ("–", "–")
+
+
+def facts(run):
+    """The rows of the table of one run, by name."""
+    names, values = ([str(cell) for cell in column.cells] for column in run_tables.details(run, None, None).columns)
+    return dict(zip(names, values, strict=True))
 
 
 def cells(run, others=(), releases=None):
@@ -94,11 +113,16 @@ def test_a_store_that_mlflow_does_not_know_is_unavailable(stored, monkeypatch):
     assert "foo://bar is no address of an MLflow: correct MLFLOW_TRACKING_URI" in done.stderr
 
 
-def test_a_long_name_is_short_in_a_table_and_keeps_what_tells_runs_apart(stored):
+def test_a_long_name_is_never_cut_and_wraps_at_a_terminal(stored, capsys, monkeypatch):
     (found, *_) = tracked.find(stored[1].tracking_uri())
-    long = replace(found, name="sensor: width=8, features=6, events=40, classes=4, epochs=4, … (calm-otter)")
-    shown = [str(cell) for cell in run_tables.table([long, found], {}).columns[0].cells]
-    assert shown == ["sensor: width=8, features=6, events=40, classes… (calm-otter)", found.name]
+    name = "sensor: width=8, features=6, events=40, classes=4, epochs=4, learning_rate=0.01 (calm-otter)"
+    table = run_tables.table([replace(found, name=name), found], {})
+    assert [str(cell) for cell in table.columns[0].cells] == [name, found.name]
+    monkeypatch.setattr(terminal, "_LOG_WIDTH", 150)
+    terminal.show(table)
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    assert all(word in printed for word in ("learning_rate", "calm-otter"))
 
 
 @pytest.mark.spawned
@@ -129,6 +153,24 @@ def test_two_runs_are_compared_on_the_terminal_with_or_without_the_rows_that_are
     assert "equal rows are left out: --all prints them" in differing.stdout
     assert "equal rows are left out" not in everything.stdout
     assert len(everything.stdout.splitlines()) > len(differing.stdout.splitlines())
+
+
+def test_the_parent_run_of_a_sweep_is_not_compared_and_its_variants_are_named(stored):
+    toy, local = stored
+    newest, *variants = tracked.find(local.tracking_uri())
+    connect(local.tracking_uri()).set_tag(newest.run_id, "sweep", newest.name)
+    for arguments in ((newest.name, variants[0].name), (variants[0].name, newest.name, "--html", "page.html")):
+        alone = command(toy, "compare", *arguments)
+        assert alone.returncode == 2, alone.stdout
+        assert "'run-2' is the parent run of a sweep" in alone.stderr
+        assert "compare runs of its variants, which `paddleship runs list` shows" in alone.stderr
+    for number, run in enumerate(reversed(variants), 1):
+        connect(local.tracking_uri()).update_run(run.run_id, name=f"epochs={number} (run-2 {number})")
+        tracked.link_variant(local.tracking_uri(), run, sweep="run-2", parent=newest.run_id, label=f"epochs={number}")
+    refused = command(toy, "compare", newest.name, "run-2 1")
+    assert refused.stderr.endswith("compare its variants with `paddleship runs compare 'run-2 1' 'run-2 2'`\n"), refused.stderr
+    assert not (toy / "page.html").exists()
+    assert command(toy, "compare", "run-2 1", "run-2 2").returncode == 0, "the command that it names"
 
 
 def test_the_run_that_serves_is_named_with_its_version_and_image_by_the_ledger(stored):
