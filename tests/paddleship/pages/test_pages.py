@@ -100,6 +100,7 @@ def test_the_page_of_a_comparison_has_the_answer_and_the_params_that_differ():
     )
     text = parts(page).text
     assert text.index("a is better") < text.index("b: the speed is not valid") < text.index("Params that differ")
+    assert "validation score" in text, "which the list of runs calls so too"
 
 
 def test_scores_that_are_equal_but_for_rounding_look_equal():
