@@ -200,7 +200,8 @@ def _objectives(one: Variant) -> tuple[float, float, float] | None:
 
 def _conclude(shared: variants.Sweep, all_variants: list[Variant], tracker: Tracker, runner: Runner) -> State[Any]:
     """Choose, register the chosen variant if it was accepted, and report."""
-    chosen = choice.choose({one.number: one.figures for one in all_variants if one.figures}, shared.values.sweep)
+    missed = {one.number: one.ended.missed for one in all_variants if one.ended and one.ended.missed}
+    chosen = choice.choose({one.number: one.figures for one in all_variants if one.figures}, shared.values.sweep, missed=missed)
     best = next((one for one in all_variants if one.number == chosen.best), None)
     failure = _failure(all_variants, chosen)
     if best is not None and shared.values.sweep.until == "accept":
@@ -221,13 +222,15 @@ def _conclude(shared: variants.Sweep, all_variants: list[Variant], tracker: Trac
 
 
 def _failure(all_variants: Sequence[Variant], chosen: Choice) -> PaddleshipError | None:
-    """The error of a sweep without a best variant: if all failed, that of most of them."""
+    """The error of a sweep without a best variant: if all failed, that of most of them, with how near they came to a gate."""
     if chosen.best is not None:
         return None
     if any(one.figures for one in all_variants):
         return GateFailed(f"sweep: {chosen.reason}")
     ends = [one.ended for one in all_variants if one.ended]
     most = Counter(end.outcome for end in ends).most_common(1)[0][0]
+    if most == GateFailed.outcome and any(end.missed for end in ends):
+        return GateFailed(f"none of {len(all_variants)} variants is done; {most}: {chosen.check.advice}")
     reason = next(end.reason for end in ends if end.outcome == most)
     return errors.of_outcome(most)(f"none of {len(all_variants)} variants is done; {most}: {reason or 'start the same sweep again'}")
 
@@ -261,7 +264,9 @@ def _show(
     terminal.show(_table(all_variants, chosen))
     print(flush=True)
     folder = (shared.folder / _REPORT).relative_to(shared.checkout)
-    summary.say(report.headline, *sweep_page.notes(all_variants), "", f"page     {folder / variants_page.NAME}")
+    summary.say(
+        report.headline, *sweep_page.warnings(all_variants), *sweep_page.notes(all_variants), "", f"page     {folder / variants_page.NAME}"
+    )
     summary.say(*(f"picture  {folder / name}" for name in report.pictures), *(f"{name} {url}" for name, url in links.items() if url))
     best = next((one for one in all_variants if one.number == chosen.best), None)
     if best is not None and shared.values.sweep.until != "accept":

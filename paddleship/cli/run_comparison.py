@@ -89,9 +89,10 @@ def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[R
 
 
 def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[str]:
-    """Which run is better, what of it cannot be trusted, and why scores are not compared row by row."""
+    """Which run is better, what cannot be trusted, what the runs were warned of, and why scores are not compared row by row."""
     compared = _compared(runs, reports)
-    return [comparison.answer(compared), *comparison.doubts(compared), *comparison.notes(compared)]
+    warnings = (f"warning: {line}" for line in comparison.warnings(compared))
+    return [comparison.answer(compared), *comparison.doubts(compared), *warnings, *comparison.notes(compared)]
 
 
 def write_page(path: Path, runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> None:

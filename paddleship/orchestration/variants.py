@@ -25,7 +25,7 @@ from paddleship.execution.stages import Until
 from paddleship.orchestration import deployment
 from paddleship.shipped.computing.files import write_text
 from paddleship.sweep import space
-from paddleship.sweep.variant import DONE, KILLED, Ended, Figures, Variant
+from paddleship.sweep.variant import DONE, KILLED, Ended, Figures, Missed, Variant
 from paddleship.tracking import runs
 from paddleship.tracking.runs import Run
 
@@ -74,7 +74,8 @@ class Sweep:
         """The end of a variant whose run passed, with its figures from MLflow; its run becomes a child of the sweep's."""
         try:
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
-            figures = Figures.of(runs.reports(self.tracking_uri, run), sweep=self.name) if run else None
+            reports = runs.reports(self.tracking_uri, run) if run else []
+            figures = Figures.of(reports, sweep=self.name)
             if run is None or figures is None:
                 return Ended(
                     outcome=Unavailable.outcome, reason="MLflow has no figures of it: `paddleship deliver`, then run the sweep again"
@@ -84,15 +85,17 @@ class Sweep:
             message = " ".join(str(error).split())[:200]
             reason = f"MLflow at {self.tracking_uri} does not answer ({message}): start it, then run the sweep again"
             return Ended(outcome=Unavailable.outcome, reason=reason)
-        return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures)
+        findings = tuple(finding for report in reports for finding in report.serious())
+        return Ended(outcome=DONE, flow_run=run.flow_run, figures=figures, findings=findings)
 
     def failed(self, variant: Variant, ended: Ended, *, since: datetime) -> Ended:
-        """The end of a variant whose run did not pass, with its outcome from MLflow, if the run got that far."""
+        """The end of a variant whose run did not pass, with its outcome and missed gates from MLflow, if the run got that far."""
         with suppress(Exception):  # MLflow's client raises many kinds, and the row is reported without it
             run = runs.of_name(self.tracking_uri, self.values.name, self.run_name(variant))
             if run and run.started >= since:
                 self.link(run, variant)
-                return ended.model_copy(update={"outcome": run.outcome, "flow_run": run.flow_run})
+                ended = ended.model_copy(update={"outcome": run.outcome, "flow_run": run.flow_run})
+                ended = ended.model_copy(update={"missed": Missed.of(runs.reports(self.tracking_uri, run))})
         return ended
 
     def adopt(self, variant: Variant) -> None:

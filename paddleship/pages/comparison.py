@@ -8,6 +8,8 @@ from itertools import combinations
 
 from paddleship.pages import unpaired_scores
 from paddleship.pages.first_screen import NOT_VALID, FirstScreen, of_run
+from paddleship.reports import grouped_findings
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
@@ -19,24 +21,27 @@ _ADVICE = {
     "latency": "`paddleship images compare` measures two images in turns, and can tell smaller differences",
     "size": "",
 }
+_DISTURBED = "disturbed"  # the kind of finding that a benchmark that is not valid has
 _TASK = ("data.task", "data.classes", "data.label")
 _MOST_LISTED = 6
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One run: its name, what it measured if it measured anything, its first screen, and its params by path."""
+    """One run: its name, what it measured if it measured anything, its first screen, its params by path, and its errors and warnings."""
 
     name: str
     figures: Figures | None
     screen: FirstScreen
     params: Mapping[str, str]
+    findings: tuple[Finding, ...] = ()
 
     @classmethod
     def of(
         cls, name: str, reports: Sequence[Report], params: Mapping[str, str], *, failure: str | None = None, sweep: str = ""
     ) -> Compared:
-        return cls(name, Figures.of(reports, sweep=sweep), of_run(reports, failure=failure), params)
+        findings = tuple(finding for report in reports for finding in report.serious())
+        return cls(name, Figures.of(reports, sweep=sweep), of_run(reports, failure=failure), params, findings)
 
 
 def answer(runs: Sequence[Compared]) -> str:
@@ -100,6 +105,17 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
         why for one, other in combinations(free, 2) if one.measured_on == other.measured_on and (why := incomparable("latency", one, other))
     )
     return [*lines, *(f"latency is not compared everywhere: {why}" for why in drifts)]
+
+
+def warnings(runs: Sequence[Compared]) -> list[str]:
+    """What the runs that can be chosen were warned of, a line for each kind; a disturbed benchmark is one of the doubts instead."""
+    chosen = _usable(runs)
+    everyone = "all runs" if len(chosen) == len(runs) else "all runs that can be chosen"
+    return grouped_findings.lines({run.name: _not_doubted(run) for run in runs if run.name in chosen}, everyone=everyone)
+
+
+def _not_doubted(run: Compared) -> list[Finding]:
+    return [finding for finding in run.findings if finding.kind != _DISTURBED or not run.figures or run.figures.valid]
 
 
 def notes(runs: Sequence[Compared]) -> list[str]:

@@ -27,6 +27,7 @@ def render(runs: Sequence[Compared], *, name: str, answer: str, best: str | None
         best=best,
         doubts=comparison.doubts(runs),
         notes=comparison.notes(runs),
+        warnings=comparison.warnings(runs),
         runs=runs,
         numbered=_numbered(runs),
         differing=comparison.differing(runs),

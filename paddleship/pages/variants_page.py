@@ -24,7 +24,8 @@ def of(name: str, variants: Sequence[Variant], choice: Choice) -> str:
 def _compared(variant: Variant, choice: Choice) -> Compared:
     screen = _screen(variant, choice.refused.get(variant.number, ""))
     params = {path: str(value) for path, value in variant.values.items()}
-    return Compared(f"variant {variant.number} ({variant.label})", variant.figures, screen, params)
+    findings = variant.ended.findings if variant.ended else ()
+    return Compared(f"variant {variant.number} ({variant.label})", variant.figures, screen, params, findings)
 
 
 def _screen(variant: Variant, refusal: str) -> FirstScreen:

@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from paddleship.config.sections.sweep import Sweep
-from paddleship.reports.figures import beside, limit
 from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
+from paddleship.sweep import unmet
 from paddleship.sweep.objectives import (
     OBJECTIVES,
     Name,
@@ -27,10 +28,11 @@ from paddleship.sweep.objectives import (
     score_difference,
     values,
 )
-from paddleship.sweep.variant import Figures
+from paddleship.sweep.variant import Figures, Missed
 
 _SIZE_EFFECT = 0.01
 _MOST_LISTED = 6
+_NONE_MISSED: Mapping[int, Sequence[Missed]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -78,15 +80,18 @@ def leaders(objective: str, among: Mapping[Name, Figures]) -> dict[Name, Figures
     return first or known
 
 
-def choose(variants: Mapping[int, Figures], settings: Sweep) -> Choice:
-    """Choose by `settings.choose`; among those that none is measurably better than in it, by the other objectives, and then by value."""
-    refused = {number: reason for number, figures in variants.items() if (reason := _refusal(figures, settings))}
-    allowed = {number: figures for number, figures in variants.items() if number not in refused}
-    limits = "; ".join(f"{number}: {reason}" for number, reason in refused.items()) or "no variant is done"
-    advice = f"raise the limits in sweep, or widen sweep.space ({limits})"
+def choose(variants: Mapping[int, Figures], settings: Sweep, *, missed: Mapping[int, Sequence[Missed]] = _NONE_MISSED) -> Choice:
+    """Choose by `settings.choose`; among those that none is measurably better than in it, by the other objectives, and then by value.
+
+    `missed` are the gates that variants missed which are not done: the next step is about them if none can be chosen.
+    """
+    beyond = {number: limit for number, figures in variants.items() if (limit := unmet.limit_beyond(figures, settings))}
+    refused = {number: limit.text for number, limit in beyond.items()}
+    allowed = {number: figures for number, figures in variants.items() if number not in beyond}
+    advice = "" if allowed else unmet.advice(beyond, missed)
     check = Check.at_least("variants_within_limits", len(allowed), 1, advice=advice)
     if not allowed:
-        return Choice(None, f"no variant can be chosen ({limits}): raise the limits in sweep, or widen sweep.space", (), refused, check)
+        return Choice(None, f"no variant can be chosen: {advice}", (), refused, check)
     order = [settings.choose, *(objective for objective in OBJECTIVES if objective != settings.choose)]
     best, reason = _decide(allowed, order) if len(allowed) > 1 else (next(iter(allowed)), "the only variant that can be chosen")
     return Choice(best, reason, _front(allowed), refused, check)
@@ -130,19 +135,6 @@ def _alike_in(objective: str, near: Mapping[int, Figures]) -> str:
         return f"in {objective}, {_listed(near)} have the same ({own})"
     seen = difference_text(objective, near[best], near[worst])
     return f"in {objective}, none is measurably better than {_listed(near)} ({own} to {theirs}{'; ' * bool(seen)}{seen})"
-
-
-def _refusal(figures: Figures, settings: Sweep) -> str:
-    """The limit that a variant is beyond; empty if there is none."""
-    if settings.min_score is not None and (figures.score is None or figures.score.value < settings.min_score):
-        score = beside(figures.score.value, settings.min_score) if figures.score else "unknown"
-        return f"{figures.score_name} {score} is below {limit(settings.min_score)}"
-    if settings.max_p50_ms is not None and figures.p50_ms.value > settings.max_p50_ms:
-        doubt = "" if figures.valid else ", and not valid: the machine was not free"
-        return f"p50 {beside(figures.p50_ms.value, settings.max_p50_ms)} ms is above {limit(settings.max_p50_ms)} ms{doubt}"
-    if settings.max_size_bytes is not None and figures.size_bytes > settings.max_size_bytes:
-        return f"{figures.size_bytes:,} bytes are above {settings.max_size_bytes:,}"
-    return ""
 
 
 def _difference(one: Interval, other: Interval) -> Difference:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.plots import variants as chart
-from paddleship.reports import units
+from paddleship.reports import grouped_findings, units
 from paddleship.reports.figures import column, share
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
@@ -93,11 +93,22 @@ def notes(variants: Sequence[Variant]) -> list[str]:
     return texts
 
 
+def warnings(variants: Sequence[Variant]) -> list[str]:
+    """What the variants that are done were warned of, a line for each kind."""
+    findings = {f"variant {one.number}": one.ended.findings for one in variants if one.ended and one.figures}
+    return [f"Warning: {line}" for line in grouped_findings.lines(findings, everyone="all variants")]
+
+
 def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
     """The page of a sweep."""
     lines = [f"# {name}", "", f"**{headline(variants, choice)}**", ""]
     lines += map(_item, _ranked(variants, choice), cells(variants, choice))
-    lines += ["", f"{_BEST} chosen, {_FRONT} no other variant beats it.", "", *(f"* {note}" for note in notes(variants))]
+    lines += [
+        "",
+        f"{_BEST} chosen, {_FRONT} no other variant beats it.",
+        "",
+        *(f"* {note}" for note in [*warnings(variants), *notes(variants)]),
+    ]
     return "\n".join(lines) + "\n"
 
 

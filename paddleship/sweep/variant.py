@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from math import sqrt
 from typing import Any
@@ -13,7 +13,9 @@ from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.data.task_kinds.registration import Score
 from paddleship.errors import Cancelled, Unavailable, without_credentials
 from paddleship.numerics import differences
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
+from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep import space
 
@@ -102,8 +104,24 @@ class Figures(BaseModel):
         )
 
 
+class Missed(BaseModel):
+    """A gate that a variant missed: its stage, and the check with the value and the limit."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stage: str
+    check: Check
+
+    @classmethod
+    def of(cls, reports: Iterable[Report]) -> tuple[Missed, ...]:
+        return tuple(cls(stage=report.stage, check=check) for report in reports for check in report.verdict.failures)
+
+
 class Ended(BaseModel):
-    """How the run of a variant ended. `outcome` is DONE, or the outcome of the error that `reason` describes."""
+    """How the run of a variant ended. `outcome` is DONE, or the outcome of the error that `reason` describes.
+
+    `findings` are the errors and warnings of its stages, `missed` the gates that it missed.
+    """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
 
@@ -111,6 +129,8 @@ class Ended(BaseModel):
     reason: str = ""
     flow_run: str = ""
     figures: Figures | None = None
+    findings: tuple[Finding, ...] = ()
+    missed: tuple[Missed, ...] = ()
 
     @field_validator("reason")
     @classmethod

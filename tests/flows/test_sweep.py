@@ -19,8 +19,9 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.errors import BadInput, GateFailed, PaddleshipError, Unavailable
 from paddleship.execution import measurement_lock
 from paddleship.orchestration import run_state, variants
+from paddleship.reports.verdict import Check
 from paddleship.sweep import choice
-from paddleship.sweep.variant import Ended, Variant
+from paddleship.sweep.variant import Ended, Missed, Variant
 from paddleship.tracking import runs as tracked
 from tests.flows.helpers import PROGRAM, git, is_alive, started_by_commands, wait_for
 from tests.paddleship.sweep import helpers
@@ -193,6 +194,16 @@ def test_a_sweep_without_a_variant_that_is_done_fails_for_the_most_frequent_reas
     assert str(failure) == words
 
 
+def test_a_sweep_whose_variants_all_missed_a_gate_says_how_near_they_came():
+    missed = (Missed(stage="train", check=Check.at_least("validation_r2", 0.4, 0.8, advice="lower train.min_score")),)
+    one = helpers.failed(1)
+    variants = [one.model_copy(update={"ended": one.ended.model_copy(update={"missed": missed})}), helpers.failed(2)]
+    failure = sweeping._failure(variants, choice.choose({}, Sweep(), missed={1: missed}))
+    assert isinstance(failure, GateFailed)
+    said = "train: validation_r2 is 0.4 (limit 0.8; variant 1): lower train.min_score, or widen sweep.space"
+    assert str(failure) == f"none of 2 variants is done; GateFailed: {said}"
+
+
 def test_a_sweep_whose_variants_are_beyond_the_limits_misses_a_gate_and_one_with_a_best_variant_does_not():
     variant = helpers.done(1, p50=2.0)
     failure = sweeping._failure([variant], choice.choose({1: variant.figures}, Sweep(max_p50_ms=1)))
@@ -213,7 +224,8 @@ def test_a_sweep_of_which_every_variant_fails_ends_with_the_code_of_the_reason(t
     (toy.parent / "miss the gate at 2").touch()
     done = sweep(epochs=(2,))
     assert done.returncode == 3
-    assert last_error(done) == "error: none of 1 variants is done; GateFailed: loss is 3 (limit 2): train longer"
+    near = "train: loss is 3 (limit 2; variant 1): train longer, or widen sweep.space"
+    assert last_error(done) == f"error: none of 1 variants is done; GateFailed: {near}"
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import numpy as np
 from paddleship.pages import comparison
 from paddleship.pages.comparison import Compared
 from paddleship.reports import row_scores
+from paddleship.reports.finding import Finding
 from tests.paddleship.pages.made import reports
 
 
@@ -99,6 +100,31 @@ def test_runs_of_different_tasks_are_not_ranked():
     runs = run("a", params={"data.classes": "[x, y]"}, accuracy=0.9), run("b", params={"data.classes": "[u, v]"}, accuracy=0.7)
     assert answer(*runs) == "None of these runs is better, because they answer different questions: data.classes is [x, y] and [u, v]."
     assert comparison.best(runs) is None
+
+
+def with_findings(name, *findings, **values):
+    made = reports(**values)
+    made[1].findings = [Finding(kind, "warning", message) for kind, message in findings]
+    return Compared.of(name, made, {})
+
+
+def test_a_warning_has_a_line_for_each_kind_with_the_runs_that_have_it():
+    busy, linear = ("imprecise", "busy"), ("below-linear", "a linear model has 0.95")
+    assert comparison.warnings([with_findings("a", busy, linear), with_findings("b", busy)]) == [
+        "imprecise: all runs: busy",
+        "below-linear: a: a linear model has 0.95",
+    ]
+    three = [with_findings(name, ("imprecise", f"{name} busy")) for name in "abc"]
+    assert comparison.warnings(three) == ["imprecise: a: a busy; b: b busy; and 1 more such finding"]
+    assert comparison.warnings([with_findings("a", linear), with_findings("b", busy, wrong=1)]) == [
+        "below-linear: a: a linear model has 0.95"
+    ]
+
+
+def test_a_disturbed_benchmark_is_a_doubt_and_no_warning_as_well():
+    runs = with_findings("a", ("disturbed", "other load"), valid=False), with_findings("b")
+    assert comparison.doubts(runs)
+    assert comparison.warnings(runs) == []
 
 
 def test_a_run_that_measured_nothing_is_a_doubt():

@@ -11,8 +11,10 @@ from paddleship.config.sections.sweep import Sweep
 from paddleship.pages import charts, comparison_page, image_comparison_page, run_page, variants_page
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
+from paddleship.reports.finding import Finding
 from paddleship.statistics.estimates import Interval
-from paddleship.sweep import choice
+from paddleship.sweep import choice, sweep_page
+from paddleship.sweep.variant import Variant
 from tests.made_images import compared
 from tests.paddleship.pages.made import reports
 from tests.paddleship.sweep.helpers import done, failed
@@ -166,6 +168,35 @@ def test_what_is_not_valid_has_the_type_of_the_answer(tmp_path):
     assert re.search(size % "trust", content)[1] == re.search(size % "answer", content)[1]
 
 
+def warned(run, *messages):
+    made = reports(accuracy=0.9 if run == "a" else 0.7)
+    made[1].findings = []
+    made[3].findings = [Finding("imprecise", "warning", message, "use a machine with dedicated cores") for message in messages]
+    return Compared.of(run, made, {})
+
+
+def test_a_warning_of_a_run_is_on_the_first_screen_of_a_comparison_in_amber():
+    green = "Every run passed all its gates, on the same rows and the same machine."
+    assert f'<p class="trust">{green}</p>' in comparison_page.of([warned("a"), warned("b")])
+    page = comparison_page.of([warned("a"), warned("b", "steal was 30%")])
+    assert green not in page
+    (shown,) = re.findall(r'<p class="trust warned">(.*)</p>', page)
+    assert shown.endswith("but with warnings.<br>imprecise: b: steal was 30%")
+    assert page.index(shown) < page.index("<h2>")
+    assert ".trust.warned { border-color: var(--warn)" in page
+    assert "use a machine with dedicated cores" in parts(page).text
+
+
+def test_a_variant_of_a_sweep_shows_its_warnings_on_the_first_screen():
+    finding = Finding("below-linear", "warning", "a linear model has 0.95", "train longer")
+    one = done(1).model_copy(update={"ended": done(1).ended.model_copy(update={"findings": (finding,)})})
+    variants = [Variant.model_validate_json(one.model_dump_json()), done(2, p50=5.0)]
+    page = variants_page.of("m-1", variants, choice.choose({one.number: one.figures for one in variants}, Sweep()))
+    (shown,) = re.findall(r'<p class="trust warned">(.*)</p>', page)
+    assert shown.endswith("below-linear: variant 1 (epochs=1): a linear model has 0.95")
+    assert "Warning: below-linear: variant 1: a linear model has 0.95" in sweep_page.warnings(variants)
+
+
 def test_the_page_of_a_sweep_begins_with_the_chosen_variant_and_marks_it():
     variants = [done(1), done(2, p50=0.5), failed(3), done(4, p50=2.0, valid=False), done(5, p50=3.0)]
     chosen = choice.choose({one.number: one.figures for one in variants if one.figures}, Sweep())
@@ -175,4 +206,6 @@ def test_the_page_of_a_sweep_begins_with_the_chosen_variant_and_marks_it():
     assert re.findall(r'class="chosen"><td>(\d)', page) == ["2"]
     assert "train.epochs" in text
     none = choice.choose({}, Sweep(max_p50_ms=0.1))
-    assert "No variant can be chosen (no variant is done)" in parts(variants_page.of("m-1", [failed(1)], none)).text
+    assert (
+        "No variant can be chosen: no variant is done: see why each of them ended" in parts(variants_page.of("m-1", [failed(1)], none)).text
+    )

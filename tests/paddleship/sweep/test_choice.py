@@ -5,9 +5,10 @@ import pytest
 
 from paddleship.config.sections.sweep import Sweep
 from paddleship.reports import row_scores
+from paddleship.reports.verdict import Check
 from paddleship.statistics.estimates import Difference, Interval
 from paddleship.sweep import choice
-from paddleship.sweep.variant import SizeOf
+from paddleship.sweep.variant import Missed, SizeOf
 from tests.paddleship.sweep.helpers import figures
 
 BETTER, WORSE, CANNOT_TELL = Difference.BETTER, Difference.WORSE, Difference.CANNOT_TELL
@@ -165,6 +166,29 @@ def test_a_variant_beyond_a_limit_cannot_be_chosen(settings, words):
     assert none.best is None
     assert not none.check.passed
     assert words in none.reason
+
+
+def test_gates_that_all_variants_missed_are_named_with_the_best_value_and_their_own_next_step():
+    def gate(score):
+        return (
+            Missed(stage="train", check=Check.at_least("validation_accuracy", score, 0.8, advice="train longer, or lower train.min_score")),
+        )
+
+    none = choice.choose({}, Sweep(), missed={1: gate(0.5), 2: gate(0.71), 3: gate(0.6)})
+    assert none.reason == (
+        "no variant can be chosen: train: validation_accuracy is 0.71 (limit 0.8; variant 2, the nearest of 3): train longer, or lower "
+        "train.min_score, or widen sweep.space"
+    )
+    assert none.check.advice in none.reason
+    assert choice.choose({1: figures()}, Sweep(), missed={2: gate(0.5)}).best == 1
+
+
+def test_only_the_limits_that_were_set_and_not_met_are_to_be_moved():
+    none = chosen({1: figures(0.9, 3.0), 2: figures(0.9, 2.0), 3: figures(0.5, 0.5)}, max_p50_ms=1.0, min_score=0.8)
+    assert none.reason == (
+        "no variant can be chosen: p50 2 ms is above 1 ms (variant 2, the nearest of 2): raise sweep.max_p50_ms, or widen sweep.space; "
+        "validation_accuracy 0.5 is below 0.8 (variant 3): lower sweep.min_score, or widen sweep.space"
+    )
 
 
 def test_a_variant_within_the_limits_is_chosen_although_one_beyond_them_beats_it():
