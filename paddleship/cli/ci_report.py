@@ -11,11 +11,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from paddleship.cli import earlier_page
 from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_differ
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
 from paddleship.pages import first_screen, run_page
+from paddleship.reports import markdown
 from paddleship.reports.figures import distinct
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
@@ -53,15 +55,10 @@ def begin(report: Path) -> None:
         write_text(report, "**This job has not ended.** If it does not run any more, it was killed: see its log, and start it again.\n")
 
 
-def remove_page(report: Path) -> None:
-    """Remove the page of an earlier run, which a run of this job replaces if it gets that far."""
-    report.with_name(run_page.NAME).unlink(missing_ok=True)
-
-
 def fail(error: PaddleshipError, commit: str, report: Path) -> None:
     """Write the report of a job that ended with an error before or outside of its run, or leave the one of `begin` if the disk is full."""
     with suppress(OSError):
-        remove_page(report)
+        earlier_page.remove(report.parent)
         write_text(report, _text([_failed(f"{error.outcome}: {error}", []), *_ended(error.exit_code, commit)]))
 
 
@@ -85,6 +82,10 @@ def _failed(reason: str, reports: Sequence[Report]) -> str:
     return first_screen.of_run(reports, failure=reason).markdown()
 
 
+def _lines(changed: Mapping[str, Sequence[str]]) -> list[str]:
+    return [markdown.text(line) for line in lines(changed)]
+
+
 def _ended(exit_code: int, commit: str) -> list[str]:
     return ["", f"Exit code {exit_code}, commit `{commit}`."]
 
@@ -96,7 +97,13 @@ def _without_mlflow(local: Local, state: Any, changed: Mapping[str, Sequence[str
         text = [run_description.markdown(reports, links={}, failure=reason or None)]
     else:
         text = [_failed(reason, []) if reason else "**The run passed.**"]
-    return [*text, "", f"Its run in MLflow is not here: {trouble}", "", *lines(_concerned(changed, reports) if reason else changed)]
+    return [
+        *text,
+        "",
+        f"Its run in MLflow is not here: {markdown.text(str(trouble))}",
+        "",
+        *_lines(_concerned(changed, reports) if reason else changed),
+    ]
 
 
 def _concerned(changed: Mapping[str, Sequence[str]], reports: Sequence[Report]) -> dict[str, Sequence[str]]:
@@ -117,8 +124,8 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
     if reason:
         changed = _concerned(changed, reports)
     if run is None or not reports:
-        return [_failed(reason, []) if reason else "MLflow has no reports of this run: see the log of the job", "", *lines(changed)]
-    text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *lines(changed)]
+        return [_failed(reason, []) if reason else "MLflow has no reports of this run: see the log of the job", "", *_lines(changed)]
+    text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *_lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
         folder.mkdir(parents=True, exist_ok=True)
         if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
@@ -138,7 +145,7 @@ def _against_champion(uri: str, run: Run) -> list[str]:
         return ["There is no champion yet that this run could be compared with.", ""]
     version, champion = result
     rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
-    rows += [f"| {' | '.join(cells)} |" for cells in compare(run, champion)]
+    rows += [f"| {' | '.join(map(markdown.cell, cells))} |" for cells in compare(run, champion)]
     return [*rows, ""]
 
 

@@ -42,13 +42,13 @@ def run(
     """Run the pipeline in this checkout."""
     checkout, local = open_checkout()
     pools, wait = _pools(on), None
-    if not (params or commit or deployment or again or name or pools):
+    in_place = not (params or commit or deployment or pools)
+    if in_place and not (again or name):
         wait = get_ready(checkout, local)  # Prefect takes seconds to start, and is needed unless nothing changed
-
-        from paddleship.orchestration import up_to_date
-
-        if up_to_date.show(checkout, local, until, register=not no_register):
+        if _is_done(checkout, local, until, register=not no_register):
             return 0
+    elif in_place:
+        _remove_earlier_page(checkout)
     overlay = params_overlay.path_in(checkout, params)
     if overlay and not deployment:
         _require_params(checkout, overlay, commit or "HEAD")
@@ -64,6 +64,27 @@ def run(
             raise BadInput(f"--timeout must be at least 1 (got {timeout}): give seconds, or leave it out for no limit")
         arguments["timeout_s"] = timeout
     return end(_pipeline(checkout, local, deployment, name=name, wait=wait, **arguments))
+
+
+def _is_done(checkout: Path, local: Any, until: StageName, *, register: bool) -> bool:
+    """Whether the last run in the checkout did all that is asked for, and nothing changed since; if not, its page is removed."""
+    from paddleship.orchestration import up_to_date
+
+    done = False
+    try:
+        done = up_to_date.show(checkout, local, until, register=register)
+    finally:
+        if not done:
+            _remove_earlier_page(checkout)
+    return done
+
+
+def _remove_earlier_page(checkout: Path) -> None:
+    from paddleship.cli import earlier_page
+    from paddleship.system import disk
+
+    with disk.full_is_unavailable("the run"):
+        earlier_page.remove_in(checkout)
 
 
 @click.command()
@@ -92,7 +113,7 @@ def ci(until: StageName, deployment: str | None, force: bool, report: Path) -> i
 
 def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None, report: Path, *, commit: str, force: bool) -> int:
     """Run what changed, and write the report. Returns the exit code of the run."""
-    from paddleship.cli import ci_report
+    from paddleship.cli import ci_report, earlier_page
     from paddleship.orchestration import pending_changes
 
     changed = pending_changes.changes(checkout, until)
@@ -100,7 +121,7 @@ def _ci_job(checkout: Path, local: Any, until: StageName, deployment: str | None
         print(ci_report.skip(checkout, report))
         return 0
     print("\n".join(pending_changes.lines(changed)) or "nothing changed since dvc.lock: the pipeline runs because of --force", flush=True)
-    ci_report.remove_page(report)
+    earlier_page.remove(report.parent)
     forced: dict[str, Any] = {"force": force} if (deployment or "").startswith("retrain/") else {}
     state = _pipeline(checkout, local, deployment, until=until, commit=commit if deployment else None, trigger="CI", **forced)
     ci_report.write(local, state, changed, report, commit=commit)

@@ -17,6 +17,7 @@ from paddleship.errors import Unavailable
 from paddleship.execution import stages
 from paddleship.execution.repro import StageStatus
 from paddleship.orchestration import terminal
+from paddleship.reports.markdown import text
 from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
@@ -103,7 +104,7 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def _line(row: Row, host: str = "") -> str:
     how = [str(row.status), *([f"{row.seconds} s"] if row.seconds != "–" else []), *([f"on {host}"] if host else [])]
-    result = [row.verdict if row.report else "", "the error above" if row.reason else row.headline]
+    result = [row.verdict if row.report else "", "the error above" if row.reason else text(row.headline)]
     return ": ".join([f"**{row.stage}** ({', '.join(how)})", *filter(None, result)])
 
 
@@ -121,7 +122,7 @@ def _hosts(rows: Sequence[Row]) -> dict[str, tuple[str]]:
 
 def findings(rows: Sequence[Row]) -> str:
     """The errors and warnings of all stages as a list in Markdown, for the artifact."""
-    return "\n".join(f"* {row.stage}: {finding}" for row in rows if row.report for finding in row.report.serious())
+    return "\n".join(f"* {row.stage}: {text(str(finding))}" for row in rows if row.report for finding in row.report.serious())
 
 
 def unseen(rows: Sequence[Row]) -> list[str]:

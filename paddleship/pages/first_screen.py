@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from paddleship.reports import units
+from paddleship.reports import markdown, units
 from paddleship.reports.order import STAGES, in_order
 from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
@@ -35,7 +35,8 @@ class FirstScreen:
 
     def markdown(self) -> str:
         """The trust and the answer, as one paragraph."""
-        return f"**{self.trust}.** {self.answer}" + (f" {self.advice[0].upper()}{self.advice[1:]}." if self.advice else "")
+        advice = f" {self.advice[0].upper()}{self.advice[1:]}." if self.advice else ""
+        return f"**{markdown.text(self.trust)}.** {markdown.text(self.answer + advice)}"
 
 
 def of_run(reports: Iterable[Report], *, failure: str | None = None) -> FirstScreen:

@@ -9,6 +9,7 @@ from paddleship.pages import first_screen
 from paddleship.reports import units
 from paddleship.reports.candidate_rows import candidate_rows
 from paddleship.reports.finding import Finding
+from paddleship.reports.markdown import cell, text
 from paddleship.reports.provenance import measured_elsewhere
 from paddleship.reports.report import Report
 
@@ -26,7 +27,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
             "",
-            *(f"* [{text}]({address})" for text, address in links.items()),
+            *(f"* [{name}]({address})" for name, address in links.items()),
             "",
             "Noise ratio: error against float64 in units of eager float32's own; 1 is as right as eager.",
         ]
@@ -43,15 +44,15 @@ def version(reports: Iterable[Report], release: Mapping[str, Any], *, run: str, 
     parts = [
         first_screen.of_run(ordered).markdown() + _reason(ordered),
         f"99 of 100 requests take at most {units.duration(row['p99_ms'])}." if row.get("p99_ms") else "",
-        f"Training: {trained}." if trained else "",
+        f"Training: {text(trained)}." if trained else "",
         f"Accepted as `{release['image']}`. [The run that made it]({run})",
         f"![Latency of every candidate]({picture})" if picture else "",
     ]
-    text = "\n\n".join(filter(None, parts)) + "\n"
+    shown = "\n\n".join(filter(None, parts)) + "\n"
     findings = _findings(ordered)
-    if sum(len(line) + 1 for line in findings) > _MOST_CHARACTERS - len(text):
+    if sum(len(line) + 1 for line in findings) > _MOST_CHARACTERS - len(shown):
         findings = ["", f"{sum(len(report.serious()) for report in ordered)} findings, see the run."]
-    return text + "\n".join([*findings, ""])
+    return shown + "\n".join([*findings, ""])
 
 
 def _reason(reports: Iterable[Report]) -> str:
@@ -59,7 +60,7 @@ def _reason(reports: Iterable[Report]) -> str:
     benchmark = next((report for report in reports if report.stage == "benchmark"), None)
     if benchmark is None or "reason" not in benchmark.facts:
         return ""
-    return f" Chosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}."
+    return text(f" Chosen because {benchmark.facts['reason']}{measured_elsewhere(benchmark)}.")
 
 
 def _candidate(name: str, row: dict[str, Any]) -> str:
@@ -67,13 +68,13 @@ def _candidate(name: str, row: dict[str, Any]) -> str:
     memory, device = row.get("peak_memory_bytes"), row.get("peak_device_memory_bytes")
     cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
     cells += [_number(row.get("noise_ratio"), 2)]
-    text = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
-    return f"| {f'**{name}**' if row.get('winner') else name} | {' | '.join(cells)} | {text.replace('|', '/')} |"
+    verdict = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
+    return f"| {cell(f'**{name}**' if row.get('winner') else name)} | {' | '.join(cells)} | {cell(verdict)} |"
 
 
 def _stage(report: Report) -> str:
     outcome = report.outcome if report.verdict else f"**{report.outcome}**"
-    return f"| {report.stage} | {outcome} | {report.headline}{measured_elsewhere(report)} | {report.seconds:.1f} |"
+    return f"| {report.stage} | {outcome} | {cell(report.headline + measured_elsewhere(report))} | {report.seconds:.1f} |"
 
 
 def _findings(reports: Iterable[Report]) -> list[str]:
@@ -84,7 +85,7 @@ def _findings(reports: Iterable[Report]) -> list[str]:
 
 def _finding(finding: Finding) -> str:
     where = f" at {finding.where}" if finding.where else ""
-    return f"**{finding.severity}** `{finding.kind}`: {finding.message}{where}. {finding.advice}".strip()
+    return f"**{finding.severity}** `{finding.kind}`: {text(f'{finding.message}{where}. {finding.advice}'.strip())}"
 
 
 def _number(value: float | None, digits: int = 3) -> str:

@@ -20,9 +20,10 @@ from paddleship.cli import pipeline as pipeline_commands
 from paddleship.errors import BadInput, Unavailable
 from paddleship.execution import workspace
 from paddleship.orchestration import pending_changes
+from paddleship.reports.finding import Finding
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
-from paddleship.tracking import runs
+from paddleship.tracking import runs, spool
 from paddleship.tracking.client import connect
 from paddleship.tracking.run import Tracker
 from paddleship.tracking.runs import Run
@@ -106,6 +107,46 @@ def test_bad_params_are_one_error_and_replace_the_report_of_an_earlier_job(toy, 
     assert report.startswith("**Failed: BadInput: ")
     assert "did you mean 'epochs'?" in report
     assert report.endswith(f"Exit code 2, commit `{git(toy, 'rev-parse', 'HEAD').strip()}`.\n")
+
+
+def test_bad_params_leave_no_page_of_an_earlier_run(toy, pipeline):
+    """Also below another folder for reports, and where a run is begun whatever changed."""
+    for folder, arguments in (("reports", ()), ("elsewhere", ()), ("elsewhere", ("--name", "mine"))):
+        page = toy / folder / "report.html"
+        page.parent.mkdir(exist_ok=True)
+        page.write_text("All gates passed.")
+        (toy / "params.yaml").write_text(f"paths: {{reports: {folder}}}\ntrain: {{epoch: 1}}\n")
+        done = pipeline(*arguments)
+        assert done.returncode == 2, done.stderr
+        assert not page.exists()
+    outside = toy.parent / "report.html"
+    outside.write_text("not ours")
+    (toy / "params.yaml").write_text("paths: {reports: ..}\n")
+    assert pipeline().returncode == 2
+    assert outside.exists()
+
+
+def test_the_page_of_the_last_run_stays_if_nothing_changed(toy, pipeline):
+    assert pipeline().returncode == 0
+    assert "nothing changed" in pipeline().stdout.lower()
+    assert (toy / "reports/report.html").exists()
+
+
+def test_what_a_message_holds_is_no_html_and_no_cell_in_the_report(toy, monkeypatch):
+    local, reports = Local(toy), made.reports()
+    reports[1].headline = "<b>good</b> | really"
+    reports[1].findings = [Finding("few-rows", "warning", "<script>alert(1)</script>", "use `a<b`")]
+    reports[3].candidates["paddle"] |= {"reason": "slow | <i>"}
+    monkeypatch.setattr(spool, "of_flow_run", lambda *_: reports)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    ended = Failed(message="<script>alert(2)</script>", state_details=StateDetails(flow_run_id=FLOW_RUN))
+    ci_report.write(local, ended, {"train": ["<u>"]}, toy / "reports/ci.md", commit="0")
+    report = (toy / "reports/ci.md").read_text()
+    assert not re.search(r"<(script|b|i|u)>", report)
+    assert report.count("&lt;script>") == 2
+    assert r"| &lt;b>good&lt;/b> \| really |" in report
+    assert r"| slow \| &lt;i> |" in report
+    assert "use `a<b`" in report
 
 
 def test_a_run_that_ends_before_its_first_stage_is_a_report_with_the_reason(toy, job):
