@@ -189,8 +189,9 @@ def _draw(rows: Mapping[str, Mapping[str, Any]], winner: str, params: Params, *,
     drawn = [charts.latency(rows, winner, reports, "benchmark/latency.png", batch_size=size, note=note)]
     scored = {name: row for name, row in rows.items() if row["metric"] is not None}
     if winner in scored:
-        quality = task_kinds.get(params.data.task).score.title
-        drawn.append(charts.pareto(scored, winner, quality, reports, "benchmark/pareto.png", batch_size=size, note=note))
+        score = task_kinds.get(params.data.task).score
+        path = "benchmark/pareto.png"
+        drawn.append(charts.pareto(scored, winner, score.title, reports, path, batch_size=size, note=note, ends=score.range))
     return drawn
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from paddleship.plots import charts
+from paddleship.plots import charts, fonts, labels
 from paddleship.statistics.estimates import Interval
 
 _LEAST_RANGE = 0.02  # of the score axis, as a share of the score
 _SHADES = (charts.GREY, charts.BLUE, "#5b6875", "#c98a1b", "#8a5fb0")
 _MARKERS = "osD^vPX"
-_OFFSETS = [(14, sign * height) for height in range(18, 120, 12) for sign in (-1, 1)]  # of a label from its point, in points: nearest first
+_LABEL, _ENTRY = 28, 26  # columns of a label beside its point, and of an entry of a legend
+_LINE_INCHES = 0.17  # height of a line of a legend
 _SIZED = re.compile(r'<svg([^>]*?) width="[^"]*pt" height="[^"]*pt"')
 
 
@@ -27,68 +28,73 @@ class Point(NamedTuple):
     valid: bool = True
 
 
-def score_against_latency(points: Sequence[Point], *, title: str, score: str) -> str:
-    """The points with their intervals; left is faster, up is better. A latency that is not valid is hollow."""
+def score_against_latency(
+    points: Sequence[Point], *, title: str, score: str, ends: tuple[float | None, float | None] = (None, None)
+) -> str:
+    """The points with their intervals; left is faster, up is better. A latency that is not valid is hollow.
+
+    `ends` are those of the range of the score.
+    """
     figure, axes = charts.new(title, height=3.8)
-    labels = []
+    families, _ = fonts.for_names([point.label for point in points])
+    texts = []
     for point in sorted(points, key=lambda one: one.p50_ms.value):
         color = charts.GREEN if point.chosen else charts.GREY
         spread_x = [[point.p50_ms.value - point.p50_ms.low], [point.p50_ms.high - point.p50_ms.value]]
-        spread_y = [[point.score.value - point.score.low], [point.score.high - point.score.value]]
+        low, high = _within(point.score, ends)
+        spread_y = [[point.score.value - low], [high - point.score.value]]
         face = color if point.valid else "white"
         axes.errorbar(point.p50_ms.value, point.score.value, spread_y, spread_x, fmt="o", color=color, markerfacecolor=face, capsize=3)
-        label = axes.annotate(
-            point.label,
+        text = axes.annotate(
+            labels.wrapped(point.label, _LABEL),
             (point.p50_ms.value, point.score.value),
-            _OFFSETS[0],
+            (0, 0),
             textcoords="offset points",
             fontsize=8,
+            fontfamily=families,
             parse_math=False,
             arrowprops={"arrowstyle": "-", "color": color, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 3},
         )
-        labels.append(label)
+        texts.append(text)
     charts.plain_log_axis(axes)
     axes.margins(x=0.2, y=0.25)
     axes.ticklabel_format(axis="y", useOffset=False)
     low, high = axes.get_ylim()
     room = max(_LEAST_RANGE * abs(high + low) / 2 - (high - low), 0) / 2  # so that no rounding looks like a difference
     axes.set_ylim(low - room, high + room)
+    charts.limit_scores(axes, ends)
     axes.set_xlabel(
         "median time of a request in ms (left is faster), 95% interval"
         + ("" if all(one.valid for one in points) else "; hollow: not valid")
     )
     axes.set_ylabel(score)
-    _move_apart(figure, labels)
+    labels.place(axes, texts)
     return _svg(figure)
 
 
-def _move_apart(figure: Any, labels: Sequence[Any]) -> None:
-    """Give each label the nearest place beside its point that no label before it takes, if there is one."""
-    from matplotlib.text import Text
-
-    with charts.without_glyph_warnings():
-        figure.draw_without_rendering()
-        taken: list[Any] = []
-        for label in labels:
-            for offset in _OFFSETS:
-                label.xyann = offset
-                box = Text.get_window_extent(label)  # without the arrow
-                if not any(box.overlaps(other) for other in taken):
-                    break
-            taken.append(box)
+def _within(interval: Interval, ends: tuple[float | None, float | None]) -> tuple[float, float]:
+    """The ends of an interval, as far as the score can have them."""
+    lowest, highest = ends
+    low = interval.low if lowest is None else max(interval.low, min(lowest, interval.value))
+    return low, interval.high if highest is None else min(interval.high, max(highest, interval.value))
 
 
 def lines(series: Mapping[str, Sequence[tuple[float, float]]], *, chosen: str, title: str, x: str, y: str) -> str:
     """A line for each name, the chosen one in green, the others told apart by marker and shade; both axes logarithmic."""
-    figure, axes = charts.new(title, height=3.2)
+    names = {name: labels.wrapped(name, _ENTRY) for name in series}
+    rows = sum(text.count("\n") + 1 for text in names.values())
+    figure, axes = charts.new(title, height=max(3.2, rows * _LINE_INCHES + 0.3))
+    families, _ = fonts.for_names([*series])
     for index, (name, points) in enumerate(sorted(series.items(), key=lambda item: item[0] != chosen)):
         color = charts.GREEN if name == chosen else _SHADES[index % len(_SHADES)]
-        axes.plot(*zip(*points, strict=True), marker=_MARKERS[index % len(_MARKERS)], color=color, label=name, markersize=5, linewidth=1.5)
+        axes.plot(
+            *zip(*points, strict=True), marker=_MARKERS[index % len(_MARKERS)], color=color, label=names[name], markersize=5, linewidth=1.5
+        )
     charts.plain_log_axis(axes)
     charts.plain_log_axis(axes, "y")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.figure.legend(loc="outside right upper", frameon=False, fontsize=8)
+    axes.figure.legend(loc="outside right upper", frameon=False, prop={"family": families, "size": 8})
     return _svg(figure)
 
 

@@ -50,5 +50,6 @@ def _chart(runs: Sequence[Compared], best: str | None) -> Any:
     ]
     if len(points) < 2:
         return None
-    score = next(run.figures.score_name for run in runs if run.figures)
-    return html.svg(charts.score_against_latency(points, title="Score and latency of each run's winner", score=score.replace("_", " ")))
+    first = next(run.figures for run in runs if run.figures)
+    score, ends = first.score_name.replace("_", " "), first.score_range
+    return html.svg(charts.score_against_latency(points, title="Score and latency of each run's winner", score=score, ends=ends))

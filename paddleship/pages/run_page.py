@@ -105,9 +105,8 @@ def _chart(reports: Sequence[Report], rows: Mapping[str, Mapping[str, Any]]) -> 
     if figures is None or not measured:
         return None
     points = [_point(name, row, figures) for name, row in measured.items()]
-    return html.svg(
-        charts.score_against_latency(points, title="Score and latency of every candidate", score="score on the rows of the proof")
-    )
+    title, score = "Score and latency of every candidate", "score on the rows of the proof"
+    return html.svg(charts.score_against_latency(points, title=title, score=score, ends=figures.score_range))
 
 
 def _point(name: str, row: Mapping[str, Any], figures: Figures) -> Point:

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from paddleship.plots import fonts
+from paddleship.plots import fonts, labels
 
+_LABEL, _TITLE = 32, 70  # columns of a label beside its point, and of a title
 GREY, BLUE, GREEN, RED = "#9aa5b1", "#2f6db5", "#2e9e6b", "#c8443a"
 
 
@@ -56,10 +57,21 @@ def latency(rows: Mapping[str, Mapping[str, Any]], winner: str, reports: Path, n
 
 
 def pareto(
-    rows: Mapping[str, Mapping[str, Any]], winner: str, quality: str, reports: Path, name: str, *, batch_size: int = 1, note: str = ""
+    rows: Mapping[str, Mapping[str, Any]],
+    winner: str,
+    quality: str,
+    reports: Path,
+    name: str,
+    *,
+    batch_size: int = 1,
+    note: str = "",
+    ends: tuple[float | None, float | None] = (None, None),
 ) -> str:
-    """Latency against score, with the image size as area; a line joins the Pareto-optimal candidates, the winner is green."""
-    figure, axes = new(_noted(f"What {winner} is chosen from: latency against {quality}", note), height=4.2)
+    """Latency against score, with the image size as area; a line joins the Pareto-optimal candidates, the winner is green.
+
+    `ends` are those of the range of the score.
+    """
+    figure, axes = new(_noted(labels.wrapped(f"What {winner} is chosen from: latency against {quality}", _TITLE), note), height=4.2)
     largest = max(row.get("image_bytes") or 0 for row in rows.values())
     front = [
         (row["p50_ms"], row["metric"])
@@ -67,20 +79,23 @@ def pareto(
         if not any(other["p50_ms"] < row["p50_ms"] and other["metric"] >= row["metric"] for other in rows.values())
     ]
     axes.step(*zip(*sorted(front), strict=True), where="post", color=BLUE, linewidth=1, zorder=1)
-    for index, (label, row) in enumerate(sorted(rows.items(), key=lambda item: item[1]["p50_ms"])):
+    families, _ = fonts.for_names([*rows])
+    texts = []
+    for label, row in sorted(rows.items(), key=lambda item: item[1]["p50_ms"]):
         area = 40 + 600 * (row.get("image_bytes") or 0) / largest if largest else 80
         color = GREEN if label == winner else GREY
         axes.scatter(row["p50_ms"], row["metric"], s=area, color=color, alpha=0.7, edgecolors="white", zorder=2)
         size = f", {row['image_bytes'] / 1e6:.0f} MB" if row.get("image_bytes") else ""
-        offset = (0, (18 + 11 * (index % 3)) * (1 if index % 2 else -1))
         arrow = {"arrowstyle": "-", "color": GREY, "linewidth": 0.6}
-        axes.annotate(
-            f"{label}{size}", (row["p50_ms"], row["metric"]), offset, textcoords="offset points", ha="center", fontsize=8, arrowprops=arrow
-        )
+        text = labels.wrapped(f"{label}{size}", _LABEL)
+        near = {"textcoords": "offset points", "fontsize": 8, "fontfamily": families, "arrowprops": arrow}
+        texts.append(axes.annotate(text, (row["p50_ms"], row["metric"]), (0, 0), **near))
     plain_log_axis(axes)
     axes.margins(x=0.25, y=0.6)
+    limit_scores(axes, ends)
     axes.set_xlabel(f"p50 in ms, batch {batch_size} (left is better); area: size of the image")
     axes.set_ylabel(f"{quality} (up is better)")
+    labels.place(axes, texts)
     return save(figure, reports, name)
 
 
@@ -176,6 +191,15 @@ def layers(errors: Sequence[Any], candidate: str, limit: float, reports: Path, n
     axes.set_ylabel("error relative to the size of the answer")
     axes.legend(frameon=False, fontsize=9)
     return save(figure, reports, name)
+
+
+def limit_scores(axes: Any, ends: tuple[float | None, float | None]) -> None:
+    """End the axis of the scores where their range ends; what lies there is drawn as a whole."""
+    low, high = axes.get_ylim()
+    lowest, highest = ends
+    axes.set_ylim(low if lowest is None else max(low, lowest), high if highest is None else min(high, highest))
+    for artist in [*axes.lines, *axes.collections]:
+        artist.set_clip_on(False)
 
 
 def plain_log_axis(axes: Any, name: str = "x") -> None:

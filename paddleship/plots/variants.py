@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from paddleship.plots import fonts
-from paddleship.plots.charts import BLUE, GREEN, GREY, new, plain_log_axis, save
+from paddleship.plots.charts import BLUE, GREEN, GREY, limit_scores, new, plain_log_axis, save
+from paddleship.plots.labels import wrapped
 
 _ROOM = 0.2  # of the axes' length, beside the outermost points
 _LISTED = 12  # variants whose values are written beside the chart
 _SMALLEST, _LARGEST = 120, 700  # areas in points
 _SLIDE = {"width": 9.6, "height": 5.4}  # inches
 _SLIDE_DPI = 200  # so that it has 1920 by 1080 pixels
-_LINE = 110  # characters of the reason below the title
+_TITLE, _LINE = 80, 110  # columns of the title, and of the reason below it
+_ENTRY = 60  # columns of a variant in the list
 
 
 def pareto(
@@ -28,16 +29,18 @@ def pareto(
     reason: str,
     score: str,
     size: str,
+    ends: tuple[float | None, float | None] = (None, None),
 ) -> str:
     """One point for each variant, with its number, as large as a slide. Green: chosen; blue: no other beats it; grey: another one does.
 
     A row has `label`, `p50_ms`, `score` and `size_bytes`, and the ends of the intervals: `p50_low`, `p50_high`, `score_low`, `score_high`.
+    `ends` are those of the range of the score.
     """
     title = f"Variant {best} is chosen: {rows[best]['label']}" if best is not None else "No variant is within the limits"
     figure, axes = new("", **_SLIDE)
     families, _ = fonts.for_names([title, reason])
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold", fontfamily=families)
-    axes.set_title(textwrap.fill(reason, _LINE), loc="left", fontsize=9, fontfamily=families)
+    figure.suptitle(wrapped(title, _TITLE), x=0.01, ha="left", fontsize=13, fontweight="bold", fontfamily=families)
+    axes.set_title(wrapped(reason, _LINE), loc="left", fontsize=9, fontfamily=families)
     largest = max(row["size_bytes"] for row in rows.values())
     colors = {number: GREEN if number == best else BLUE if number in front else GREY for number in rows}
     for number, row in rows.items():
@@ -53,6 +56,7 @@ def pareto(
     _list(axes, rows, colors, [*([best] if best is not None else []), *(number for number in front if number != best)])
     plain_log_axis(axes)
     axes.margins(x=_ROOM, y=_ROOM)
+    limit_scores(axes, ends)
     axes.set_xlabel(f"p50 in ms, with its interval (left is better); area: size of {size}")
     axes.set_ylabel(f"{score}, with its interval (up is better)")
     return save(figure, reports, name, dpi=_SLIDE_DPI)
@@ -63,7 +67,7 @@ def _list(axes: Any, rows: Mapping[int, Mapping[str, Any]], colors: Mapping[int,
     from matplotlib.lines import Line2D
 
     handles = [
-        Line2D([], [], marker="o", linestyle="", color=colors[number], label=f"{number}  {rows[number]['label']}")
+        Line2D([], [], marker="o", linestyle="", color=colors[number], label=wrapped(f"{number}  {rows[number]['label']}", _ENTRY))
         for number in shown[:_LISTED]
     ]
     if GREY in colors.values():

@@ -9,6 +9,7 @@ from typing import Any
 from paddleship.plots import variants as chart
 from paddleship.reports import grouped_findings, units
 from paddleship.reports.figures import column, share
+from paddleship.reports.markdown import text
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
 from paddleship.shipped.computing.files import write_text
@@ -101,13 +102,13 @@ def warnings(variants: Sequence[Variant]) -> list[str]:
 
 def markdown(name: str, variants: Sequence[Variant], choice: Choice) -> str:
     """The page of a sweep."""
-    lines = [f"# {name}", "", f"**{headline(variants, choice)}**", ""]
+    lines = [f"# {name}", "", f"**{text(headline(variants, choice))}**", ""]
     lines += map(_item, _ranked(variants, choice), cells(variants, choice))
     lines += [
         "",
         f"{_BEST} chosen, {_FRONT} no other variant beats it.",
         "",
-        *(f"* {note}" for note in [*warnings(variants), *notes(variants)]),
+        *(f"* {text(note)}" for note in [*warnings(variants), *notes(variants)]),
     ]
     return "\n".join(lines) + "\n"
 
@@ -117,7 +118,7 @@ def _item(variant: Variant, cells: tuple[str, ...]) -> str:
     mark, number, label, outcome, score, p50, speedup, size, winner = cells
     measured = f": score {score}, {p50} for a request, {speedup} its eager, {size} MB, {winner}" if variant.figures else ""
     ended = "" if outcome == DONE else f". {outcome[0].upper()}{outcome[1:]}"
-    return f"* {mark}{' ' * bool(mark)}variant {number} ({label}){measured}{ended}"
+    return text(f"* {mark}{' ' * bool(mark)}variant {number} ({label}){measured}{ended}")
 
 
 def _cells(variant: Variant, choice: Choice, size: str) -> tuple[str, ...]:
@@ -160,5 +161,13 @@ def _draw(variants: Mapping[int, Variant], done: Mapping[int, Figures], choice: 
     one = next(iter(done.values()))
     best = choice.best if choice.best in rows else None
     return chart.pareto(
-        rows, best, choice.front, folder, PICTURE, reason=choice.reason, score=one.score_name.replace("_", " "), size=one.size_of
+        rows,
+        best,
+        choice.front,
+        folder,
+        PICTURE,
+        reason=choice.reason,
+        score=one.score_name.replace("_", " "),
+        size=one.size_of,
+        ends=one.score_range,
     )

@@ -42,11 +42,11 @@ class RowRecord(StrEnum):
 class Figures(BaseModel):
     """What a variant measured, each with its 95% interval where there is one.
 
-    `score` is eager's on all validation rows, `score_code` identifies a metric of the user's, `row_scores` is what each row adds to the
-    score (packed), `row_record` why there is none, `data_sha256` names the rows. `p50_ms` is the winner's for one request, `speedup` that
-    over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is as wide as the largest of: the interval of
-    the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side. `eager_ms` is eager's p50, as wide as the latter
-    two; `sweep` names the sweep that measured its variants one after the other.
+    `score` is eager's on all validation rows, within `score_range`; `score_code` identifies a metric of the user's, `row_scores` is what
+    each row adds to the score (packed), `row_record` why there is none, `data_sha256` names the rows. `p50_ms` is the winner's for one
+    request, `speedup` that over the variant's own eager model, measured in turns with it. The interval of `p50_ms` is as wide as the
+    largest of: the interval of the speedup, the ratio of eager to itself, and half of `benchmark.effect` on each side. `eager_ms` is
+    eager's p50, as wide as the latter two; `sweep` names the sweep that measured its variants one after the other.
     """
 
     model_config = ConfigDict(frozen=True, ser_json_inf_nan="constants")
@@ -55,6 +55,7 @@ class Figures(BaseModel):
     score_name: str
     score: Interval | None
     score_has_interval: bool
+    score_range: tuple[float | None, float | None] = (None, None)
     score_code: str = ""
     row_scores: str = ""
     row_record: RowRecord = RowRecord.EARLIER
@@ -87,6 +88,7 @@ class Figures(BaseModel):
             score_name=name,
             score=score,
             score_has_interval=has_interval,
+            score_range=_range(by_stage.get("train")),
             score_code=str(facts.get("score_code", "")),
             row_scores=str(facts.get("row_scores", "")),
             row_record=_row_record(by_stage.get("train")),
@@ -194,6 +196,11 @@ def _row_record(train: Report | None) -> RowRecord:
     if train is None or "row_scores" not in train.facts:
         return RowRecord.EARLIER
     return RowRecord.RECORDED if train.facts["row_scores"] else RowRecord.LEFT_OUT
+
+
+def _range(train: Report | None) -> tuple[float | None, float | None]:
+    score = _kind_of_score(train) if train else None
+    return score.range if score else (None, None)
 
 
 def _kind_of_score(train: Report) -> Score | None:

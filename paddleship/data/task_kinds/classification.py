@@ -112,6 +112,8 @@ TASK_KIND = TaskKind(
         tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE),
         share_of_decisions=True,
         shares=_shares,
+        lowest=0,
+        highest=1,
     ),
     fits=lambda outputs, labels: outputs.ndim == labels.ndim + 1,
     check_output=_check_output,

@@ -155,7 +155,12 @@ TASK_KIND = TaskKind(
     labels=Labels(TextLabels, np.int64, contradict=True, empty=True, facts=_facts, plotted=lambda labels: (labels != PADDING).sum(1)),
     loss=_loss,
     score=Score(
-        "character_accuracy", "character accuracy", _character_accuracy, tolerance=lambda _rows, _recorded: _TOLERANCE, parts=_rows
+        "character_accuracy",
+        "character accuracy",
+        _character_accuracy,
+        tolerance=lambda _rows, _recorded: _TOLERANCE,
+        parts=_rows,
+        highest=1,
     ),
     further={"exact_texts": _exact},
     fits=_fits,

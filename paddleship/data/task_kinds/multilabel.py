@@ -132,7 +132,9 @@ TASK_KIND = TaskKind(
         plotted=lambda labels: np.nonzero(labels)[1],
     ),
     loss=_loss,
-    score=Score("micro_f1", "micro F1", _micro_f1, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), shares=_shares),
+    score=Score(
+        "micro_f1", "micro F1", _micro_f1, tolerance=lambda rows, _recorded: max(_ROWS / rows, _SHARE), shares=_shares, lowest=0, highest=1
+    ),
     further={"exact_match": _exact_match},
     fits=_fits,
     check_output=_check_output,

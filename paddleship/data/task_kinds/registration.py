@@ -51,7 +51,8 @@ class Score:
     `share_of_decisions`: it is the share of decisions that equal their label, so its interval is exact; any other score has one by
     bootstrap. `tolerance(rows, recorded)` is how far two processes may differ in it, because they round differently. `parts(outputs,
     labels)` are two numbers for each row whose sums have the score as their ratio: with them, the bootstrap is fast for large outputs.
-    `shares(outputs, labels)` are one number for each row whose sum is the score, for a score that has no such parts.
+    `shares(outputs, labels)` are one number for each row whose sum is the score, for a score that has no such parts. `lowest` and
+    `highest` are the ends of its range, where it has some: no plot goes beyond them.
     """
 
     name: str
@@ -61,6 +62,12 @@ class Score:
     share_of_decisions: bool = False
     parts: Callable[[Array, Array], Array] | None = None
     shares: Callable[[Array, Array], Array] | None = None
+    lowest: float | None = None
+    highest: float | None = None
+
+    @property
+    def range(self) -> tuple[float | None, float | None]:
+        return self.lowest, self.highest
 
     def contributions(self, outputs: Array, labels: Array) -> Array | None:
         """One number for each row, whose sum is the score; None for a score that is no such sum."""

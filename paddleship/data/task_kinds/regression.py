@@ -111,6 +111,7 @@ TASK_KIND = TaskKind(
         r2,
         tolerance=lambda _rows, recorded: _TOLERANCE * max(1.0, abs(recorded)),
         shares=lambda outputs, labels: _gains(outputs, labels) / len(labels),
+        highest=1,
     ),
     fits=_fits,
     constant=_constant,

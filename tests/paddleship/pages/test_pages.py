@@ -116,10 +116,42 @@ def test_scores_that_are_equal_but_for_rounding_look_equal():
 def test_labels_of_points_that_are_close_together_do_not_cover_each_other():
     points = [Point(f"variant {n}", Interval(6 + n / 10, 5, 7), Interval(0.9, 0.8, 1), n == 0, valid=False) for n in range(5)]
     chart = charts.score_against_latency(points, title="x", score="score")
-    corners = [(float(x), float(y)) for x, y in re.findall(r'<text [^>]*x="([0-9.]+)" y="([0-9.]+)"[^>]*>variant', chart)]
     width, height = 36, 8  # of such a label, in points
+    texts = re.findall(r'<text ([^>]*)x="([0-9.]+)" y="([0-9.]+)"[^>]*>variant', chart)
+    corners = [(float(x) - width * ("text-anchor: end" in style), float(y)) for style, x, y in texts]
     assert len(corners) == 5
     assert all(abs(x - left) > width or abs(y - top) > height for n, (x, y) in enumerate(corners) for left, top in corners[:n])
+
+
+LONG = ["学习率等于千分之三" * 5, "learning_rate_0.003_batch_size_64_width_16", "words " * 7]
+
+
+def test_names_of_forty_characters_fit_into_a_chart():
+    """Warnings, such as the one of a layout without room for the axes, are errors in tests."""
+    points = [Point(name, Interval(1 + n / 9, 1, 2), Interval(0.9, 0.8, 1), n == 0) for n, name in enumerate(LONG)]
+    chart = charts.score_against_latency(points, title="x", score="score")
+    lines = {name: [(1, 2), (8, 9)] for name in LONG * 2}
+    for drawn in (chart, charts.lines(lines, chosen=LONG[0], title="x", x="rows", y="rows per second")):
+        width, height = map(float, re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', drawn).groups())
+        texts = re.findall(r"<text ([^>]*)>([^<]+)</text>", drawn)
+        assert all(len(text) <= 28 for _, text in texts if "学" in text or "learning" in text)
+        corners = [re.search(r"translate\(([0-9.-]+) ([0-9.-]+)\)|x=\"([0-9.-]+)\" y=\"([0-9.-]+)\"", found)[0] for found, _ in texts]
+        assert all(0 <= x <= width and 0 <= y <= height for x, y in (map(float, re.findall(r"[0-9.-]+", one)) for one in corners))
+
+
+@pytest.mark.parametrize(("ends", "above"), [((None, 1), False), ((0, 1), False), ((None, None), True)])
+def test_the_axis_of_a_score_ends_where_its_range_does(ends, above):
+    points = [Point(str(n), Interval(1 + n, 1, 3), Interval(1 - 0.3 * n, 0.6, 1.2), n == 0) for n in range(2)]
+    chart = charts.score_against_latency(points, title="x", score="score", ends=ends)
+    shown = [float(text) for text in re.findall(r">\s*([0-9]\.[0-9]+)\s*<", chart)]
+    assert 1.0 in shown
+    assert any(one > 1 for one in shown) == above
+
+
+def test_the_chart_of_a_comparison_has_the_range_of_its_score():
+    page = comparison_page.of([Compared.of(name, reports(accuracy=one), {}) for name, one in (("a", 1.0), ("b", 0.9))])
+    assert ">1.00<" in page
+    assert not re.search(r">1\.0[1-9]<", page)
 
 
 def pages(folder):
