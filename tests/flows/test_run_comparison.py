@@ -6,6 +6,7 @@ import pytest
 
 from paddleship.cli import run_comparison
 from paddleship.orchestration import terminal
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 from paddleship.tracking.runs import Run
@@ -122,6 +123,12 @@ def test_what_has_no_paired_difference_is_said_with_the_reason():
     said = run_comparison.answer(runs, [measured(), measured(accuracy=0.81)])
     assert said[-1].startswith("The score of epochs=1 and of epochs=2 is compared by the interval of each, not by a paired difference")
     assert said[-1].endswith("`paddleship run --again train` with the same params records the rows.")
+
+
+def test_the_answer_has_the_warnings_of_the_runs():
+    runs, reports = [run("one (1)", params={"epochs": "1"}), run("other (2)", params={"epochs": "2"})], [measured(), measured(accuracy=0.9)]
+    reports[1][0].findings = [Finding("below-linear", "warning", "a linear model has 0.95")]
+    assert "warning: below-linear: epochs=2: a linear model has 0.95" in run_comparison.answer(runs, reports)
 
 
 def test_a_run_that_did_not_pass_or_measure_is_named():

@@ -33,6 +33,7 @@ from pathlib import Path
 
 import yaml
 
+from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.reports.verdict import Check, Verdict
 
@@ -51,6 +52,7 @@ if name == "benchmark":
     row = {"p50_ms": float(epochs), "noise_ratio": 1.0, "file_bytes": 100, "status": "measured", "winner": True, **speedup}
     facts = {"winner": "paddle", "reason": "it has the best p50_ms", "measured_on": "here", "benchmark_valid": True, "effect": 0.05}
     more = {"candidates": {"paddle": row}, "facts": facts, "metrics": {"p50_ms": row["p50_ms"], **speedup}}
+    more["findings"] = [Finding("imprecise", "warning", "no core was free", "use more cores")]
 verdict = Verdict(checks=[Check.at_most("loss", 3 if poor else 1, 2, advice="train longer")])
 Path(f"{name}.txt").write_text(f"{epochs} epochs")
 Report(stage=name, headline=name, verdict=verdict, started_at=datetime.now(UTC), **more).write(Path("reports"))
@@ -117,6 +119,7 @@ def test_each_variant_is_a_run_of_its_own_and_a_failed_one_a_row_with_its_reason
     (toy.parent / "miss the gate at 2").touch()
     done = sweep(choose="latency")
     assert done.returncode == 0, done.stderr
+    assert "Warning: imprecise: all variants: no core was free" in done.stdout
     rows = table(done)
     assert list(rows) == [1, 3, 2], "the chosen one first, the failed one last"
     assert rows[1][:2] == ["epochs=1", "done"]
