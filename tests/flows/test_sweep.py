@@ -120,6 +120,8 @@ def test_each_variant_is_a_run_of_its_own_and_a_failed_one_a_row_with_its_reason
     done = sweep(choose="latency")
     assert done.returncode == 0, done.stderr
     assert "Warning: imprecise: all variants: no core was free" in done.stdout
+    (missed,) = Variant.model_validate_json(next(toy.glob(".paddleship/sweeps/*/002.json")).read_text()).ended.missed
+    assert (missed.stage, missed.check.name, missed.check.measured, missed.check.limit) == ("train", "loss", 3, 2)
     rows = table(done)
     assert list(rows) == [1, 3, 2], "the chosen one first, the failed one last"
     assert rows[1][:2] == ["epochs=1", "done"]
