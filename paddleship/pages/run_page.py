@@ -59,6 +59,7 @@ def of(name: str, reports: Sequence[Report], folder: Path, *, params: Mapping[st
         "run.html.j2",
         name=name,
         screen=of_run(ordered, failure=failure),
+        warnings=list(dict.fromkeys(f"{report.stage}: {finding.message}" for report in ordered for finding in report.serious())),
         chart=_chart(ordered, rows),
         rows={name: {**dict.fromkeys(_COLUMNS), **row} for name, row in sorted(rows.items(), key=_rank)},
         ratios=_fact(ordered, "winner_speedup"),

@@ -207,6 +207,19 @@ def warned(run, *messages):
     return Compared.of(run, made, {})
 
 
+def test_a_warning_of_a_run_is_on_the_first_screen_of_its_page_in_amber(tmp_path):
+    made = reports()
+    for report in made:
+        report.findings = []
+    assert re.search(r'<p class="trust">All \d+ gates', run_page.of("r", made, tmp_path, params={}))
+    made[3].findings = [Finding("imprecise", "warning", "steal was 30%")]
+    page = run_page.of("r", made, tmp_path, params={})
+    (shown,) = re.findall(r'<p class="trust warned">(.*)</p>', page)
+    assert shown.endswith("with 1 warning.<br>benchmark: steal was 30%")
+    failed = run_page.of("r", made, tmp_path, params={}, failure="train: accuracy is 0.7")
+    assert "trust warned" not in failed
+
+
 def test_a_warning_of_a_run_is_on_the_first_screen_of_a_comparison_in_amber():
     green = "Every run passed all its gates, on the same rows and the same machine."
     assert f'<p class="trust">{green}</p>' in comparison_page.of([warned("a"), warned("b")])
