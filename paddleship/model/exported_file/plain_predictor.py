@@ -25,6 +25,6 @@ class PlainPredictor:
     def run(self, inputs: Mapping[str, Array]) -> list[Array]:
         """The outputs, in the order of the program."""
         for name in self._predictor.get_input_names():
-            self._predictor.get_input_handle(name).copy_from_cpu(np.ascontiguousarray(inputs[name]))
+            self._predictor.get_input_handle(name).copy_from_cpu(np.asarray(inputs[name], order="C"))
         self._predictor.run()
         return [self._predictor.get_output_handle(name).copy_to_cpu() for name in self._predictor.get_output_names()]

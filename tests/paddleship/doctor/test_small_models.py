@@ -51,6 +51,10 @@ class Scaled(Head):
     def forward(self, x, k):
         return self.fc(x) * k
 
+class Expanded(Head):
+    def forward(self, x, steps):
+        return self.fc(paddle.expand(x.unsqueeze(1), [x.shape[0], steps, 8]))
+
 class Sized(Head):
     def forward(self, x, grid):
         y = self.fc(x).unsqueeze(1).expand([-1, grid.shape[1], -1])
@@ -242,6 +246,11 @@ def test_a_number_in_place_of_a_tensor_is_called_a_number(examine):
 def test_a_single_number_is_proven_in_onnx_runtime(examine):
     found = examine("Scaled", X, {"name": "k", "dtype": "float32", "shape": [], "low": 0, "high": 3}, candidates=("onnxruntime",))
     assert found.runtimes["onnxruntime"].status == "proven", str(found)
+
+
+def test_a_number_among_sizes_has_no_dimension_in_paddle_inference_either(examine):
+    found = examine("Expanded", X, {"name": "steps", "dtype": "int64", "shape": [], "low": 1, "high": 20})
+    assert found.runtimes["paddle"].status == "proven", str(found)
 
 
 def test_every_case_holds_arrays_for_a_single_number():

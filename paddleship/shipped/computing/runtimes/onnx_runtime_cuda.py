@@ -59,7 +59,7 @@ class CapturingRuntime:
         self.refused: dict[Shapes, str] = {}
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        own = {name: np.ascontiguousarray(inputs[name]) for name in self._names}
+        own = {name: np.asarray(inputs[name], order="C") for name in self._names}
         shapes = tuple(array.shape for array in own.values())
         if program := self._programs.get(shapes):
             return named_outputs(self._candidate, program.run(self._session, own), inputs)

@@ -28,7 +28,7 @@ class OpenVino:
         self._names = [_ours(port.names, candidate) for port in compiled.inputs]  # in order; a port also has the names of its consumers
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
-        given = [np.ascontiguousarray(inputs[name]) for name in self._names]
+        given = [np.asarray(inputs[name], order="C") for name in self._names]
         answer = self._request.infer(given, share_inputs=True)  # outputs are copied: they live longer than the request's memory
         return named_outputs(self._candidate, [answer[place] for place in range(len(answer))], inputs)
 

@@ -35,7 +35,7 @@ class PaddleInference:
 
     def run(self, inputs: Mapping[str, np.ndarray[Any, Any]]) -> Arrays:
         for name, handle in self._inputs.items():
-            handle._copy_from_cpu_bind(np.ascontiguousarray(inputs[name]))
+            handle._copy_from_cpu_bind(np.asarray(inputs[name], order="C"))
         self._predictor.run()
         return named_outputs(self._candidate, [handle.copy_to_cpu() for handle in self._outputs], inputs)
 
