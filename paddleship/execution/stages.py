@@ -16,7 +16,7 @@ from typing import Any
 
 from paddleship import errors
 from paddleship.errors import BadInput, OutOfTime, PaddleshipError, Unavailable, without_credentials
-from paddleship.execution import dvc_process, repro
+from paddleship.execution import absent_params, dvc_process, repro
 from paddleship.execution.repro import ReproResult, StageStatus
 from paddleship.reports.order import STAGES, StageName
 from paddleship.shipped.computing.files import sha256, write_text
@@ -80,7 +80,8 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
                 if stage.cmd and not stage.always_changed
             ]
     except _dvc_error() as error:
-        raise BadInput(f"dvc.yaml cannot be read ({error}): fix it, or compare with the repository's") from None
+        step = absent_params.advice(root) or "fix it, or compare with the repository's"
+        raise BadInput(f"dvc.yaml cannot be read ({error}): {step}") from None
 
 
 def are_current(root: Path, *wanted: Stage) -> bool:

@@ -8,6 +8,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from pathlib import Path
 
 import psutil
 import pytest
@@ -58,6 +59,15 @@ def test_data_that_dvc_add_tracks_is_no_stage(toy):
 def test_a_graph_that_cannot_be_read_is_bad_input(toy):
     (toy / "dvc.yaml").write_text("stages: [")
     with pytest.raises(BadInput, match=r"dvc\.yaml cannot be read"):
+        stages.graph(toy)
+
+
+def test_params_of_an_earlier_version_are_refused_with_the_line_to_add(toy):
+    repository = Path(__file__).parents[2]
+    shutil.copy(repository / "dvc.yaml", toy)
+    text = (repository / "params.yaml").read_text()
+    (toy / "params.yaml").write_text("".join(line for line in text.splitlines(True) if "weights_source" not in line))
+    with pytest.raises(BadInput, match=r": add `weights_source: weights_source\.json` below `paths:` to params\.yaml$"):
         stages.graph(toy)
 
 
