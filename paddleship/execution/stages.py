@@ -57,10 +57,11 @@ def up_to(until: Until) -> tuple[str, ...]:
 def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
     """All stages up to `until`, in run order, except stages that always run, whose work the flow does itself.
 
-    Raises BadInput if dvc.yaml cannot be read.
+    Raises BadInput if dvc.yaml cannot be read, or reads params that are absent.
     """
     import networkx
 
+    absent_params.require_none(root)
     if (root / _BEFORE).exists() and (turn := locks.take(root / _TURN)) is not None:
         with turn:
             _repair_lock(root)
@@ -80,8 +81,7 @@ def graph(root: Path, *, until: Until = LAST) -> list[Stage]:
                 if stage.cmd and not stage.always_changed
             ]
     except _dvc_error() as error:
-        step = absent_params.advice(root) or "fix it, or compare with the repository's"
-        raise BadInput(f"dvc.yaml cannot be read ({error}): {step}") from None
+        raise BadInput(f"dvc.yaml cannot be read ({error}): fix it, or compare with the repository's") from None
 
 
 def are_current(root: Path, *wanted: Stage) -> bool:

@@ -62,13 +62,17 @@ def test_a_graph_that_cannot_be_read_is_bad_input(toy):
         stages.graph(toy)
 
 
-def test_params_of_an_earlier_version_are_refused_with_the_line_to_add(toy):
+def test_params_of_an_earlier_version_are_refused_with_what_to_add(toy):
     repository = Path(__file__).parents[2]
     shutil.copy(repository / "dvc.yaml", toy)
     text = (repository / "params.yaml").read_text()
-    (toy / "params.yaml").write_text("".join(line for line in text.splitlines(True) if "weights_source" not in line))
-    with pytest.raises(BadInput, match=r": add `weights_source: weights_source\.json` below `paths:` to params\.yaml$"):
+    (toy / "params.yaml").write_text(
+        "".join(line for line in text.splitlines(True) if not line.strip().startswith(("weights_source", "answer:")))
+    )
+    with pytest.raises(BadInput) as refused:
         stages.graph(toy)
+    message = "params.yaml has no `paths.weights_source` (weights_source.json), `answer` (label), which dvc.yaml reads"
+    assert str(refused.value) == f"{message}: add it there; the default is in parentheses"
 
 
 def test_a_folder_without_dvc_is_bad_input(tmp_path):
