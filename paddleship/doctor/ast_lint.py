@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from paddleship.doctor import loop_values
+
 Line = tuple[str, int]
 
 STATE = "state"  # an assignment to an attribute of self; its meaning depends on the attribute
@@ -149,6 +151,8 @@ def _of_file(name: str) -> tuple[Suspect, ...]:
                 for pattern, line, what in _patterns(node, function, shared, module_names)
                 if not (what == _RANGE and id(node) in headers)
             ]
+        for pattern, line, what in loop_values.read(function):
+            matches.append(Suspect(pattern, name, line, what, text(f"{name}:{line}")))
     return tuple(dict.fromkeys(matches))
 
 

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+
 from paddleship.config.catalogue import PROGRAM
 from paddleship.config.sections.model import Model
 from paddleship.config.sections.verify import Verify
@@ -22,7 +24,18 @@ from paddleship.conversion import converting, exporting
 from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
-from paddleship.doctor import case_runner, changed_statements, exercising, graph_breaks, memory, messages, operator_lines, size_reads, sizes
+from paddleship.doctor import (
+    case_runner,
+    changed_statements,
+    exercising,
+    graph_breaks,
+    loop_trials,
+    memory,
+    messages,
+    operator_lines,
+    size_reads,
+    sizes,
+)
 from paddleship.doctor.eager_probe import ProbeResult
 from paddleship.doctor.examination import OUT_OF_TIME, Examination, RuntimeRow, by_gravity
 from paddleship.errors import BadInput, CandidateError, OutOfTime, ProcessDied, ProcessHung
@@ -153,7 +166,10 @@ class Examiner:
             self._prove(probed, program)
         self.judged = True
         if obstacle is not None and not messages.errors(probed.findings):
-            self.findings += self._breaks(probed, obstacle)
+            if looped := self._looped(probed, self._eager_answers(probed)) if obstacle.kind != OUT_OF_TIME else []:
+                self.findings = [finding for finding in self.findings if finding is not obstacle] + looped
+            else:
+                self.findings += self._breaks(probed, obstacle)
         self._hidden(probed)
 
     @property
@@ -314,6 +330,10 @@ class Examiner:
         if wrong and (misread := self._misread(wrong[0], proved)):
             yield TO_STATIC, misread
             return
+        failed = wrong or [outcome.name for outcome in outcomes if not outcome.made]
+        if failed and not proved.judgements.get(PROGRAM) and (looped := self._looped(probed, self._wrong_answers(failed[0], proved))):
+            yield TO_STATIC, looped
+            return
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
                 if not outcome.made:
@@ -333,14 +353,37 @@ class Examiner:
 
     def _misread(self, name: str, proved: Proof) -> list[Finding]:
         """A line that reads a dynamic size as -1, if that explains the wrong answers of the exported program."""
-        answers = proved.answers[name]
+        described = Candidate.load(self._work / "exported")
+        self._say("looking for a size that is read as -1")
+        return self._search(size_reads.of_answers, described, self._wrong_answers(name, proved)) or []
+
+    def _wrong_answers(self, name: str, proved: Proof) -> list[size_reads.Answered]:
+        """Cases that this runtime answers wrongly, or any if it was not made or answered none, with eager's answers."""
+        answers = proved.answers.get(name)
         compared = zip(proved.evidence.cases, proved.evidence.reference, answers or proved.evidence.reference, strict=True)
         wrong = [
             size_reads.Answered(case.inputs, right) for case, right, answer in compared if answers is None or not memory.same(right, answer)
         ]
-        described = Candidate.load(self._work / "exported")
-        self._say("looking for a size that is read as -1")
-        return self._search(size_reads.of_answers, described, wrong[:_TRIED]) or []
+        return wrong[:_TRIED]
+
+    def _eager_answers(self, probed: ProbeResult) -> list[size_reads.Answered]:
+        """Eager's answers to the largest cases."""
+        cases = sorted(
+            (case for case in self._cases if case.name in probed.answers), key=lambda case: -sum(map(np.size, case.inputs.values()))
+        )
+        return [size_reads.Answered(case.inputs, probed.answers[case.name]) for case in cases[:_TRIED]]
+
+    def _looped(self, probed: ProbeResult, answered: Sequence[size_reads.Answered]) -> list[Finding]:
+        """Values that a loop of the program cannot hold, if the model converts and answers these cases as eager does without them."""
+        suspects = [suspect for suspect in probed.suspects if suspect.pattern in loop_trials.PATTERNS]
+        if not suspects or not answered:
+            return []
+        self._say("looking for a value that a loop cannot hold")
+        try:
+            described = self._described(probed, [case for case in self._cases if case.name in probed.answers])
+        except BadInput:
+            return []
+        return loop_trials.find(self._source_model, described, suspects, answered, timeout_s=self._settings.timeout_s)
 
     def _changed(self, proved: Proof, probed: ProbeResult) -> list[Finding]:
         """Statements that the conversion changes, on lines without a finding, if that explains all wrong answers that are tried."""
@@ -411,22 +454,24 @@ class Examiner:
         self.rows = messages.distrusted(self.rows, findings)
 
     def _candidate(self, probed: ProbeResult, program: SavedProgram, answered: Sequence[Case]) -> Candidate:
+        described = self._described(probed, answered)
+        exporting.check_form(described.model, [spec.name for spec in described.outputs], structure.constants(probed.nesting), program)
+        return replace(described, weights_sha256=program.weights, sources=program.sources)
+
+    def _described(self, probed: ProbeResult, answered: Sequence[Case]) -> Candidate:
+        """The candidate of the exported program without what is only known of its files."""
         specs = tuple(item.spec() for item in self._source_model.model.inputs)
         rows = [case for case in answered if case.group == "rows"] or list(answered)
-        outputs = exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows])
-        factory = self._source_model.model.title
-        exporting.check_form(factory, [spec.name for spec in outputs], structure.constants(probed.nesting), program)
         return Candidate(
             name=PROGRAM,
-            model=factory,
+            model=self._source_model.model.title,
             runtime=registry.of(PROGRAM).name,
             precision="float32",
             threads=1,
             inputs=specs,
-            outputs=outputs,
+            outputs=exporting.describe_outputs(specs, [case.inputs for case in rows], [probed.answers[case.name] for case in rows]),
             preprocess={},
-            weights_sha256=program.weights,
-            sources=program.sources,
+            weights_sha256="",  # of a program
             nesting=probed.nesting,
         )
 

@@ -35,6 +35,7 @@ KINDS: dict[str, str] = {
     "uncovered-branch": "a side of a data-dependent `if` or `while` was never taken by any input",
     "dynamic-shape-branch": "an `if` or `while` depends on the size of a dynamic dimension",
     "branch-mismatch": "the sides of a data-dependent `if` return different things (None, dtypes, shapes)",
+    "loop-value": "a loop over a tensor starts with None or a number, or fills an attribute; with a tensor or a local variable it is right",
     "changed-statement": "the conversion changes what a statement does, and eager with this change answers as the program does",
     "stale-tensor": "forward stores a tensor on self, and the program keeps the one of the export",
     "train-mode": "a layer is, or behaves as, in train mode although the model is evaluated",
