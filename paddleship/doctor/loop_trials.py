@@ -19,7 +19,7 @@ from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.loop_rewrites import FIRST_STEP, LOCAL, TENSOR, VALUE_AGAIN
 from paddleship.doctor.loop_values import NONE, NUMBER, ON_SELF
 from paddleship.doctor.size_reads import Answered
-from paddleship.errors import CandidateError
+from paddleship.errors import BadInput
 from paddleship.model.eager import Eager, SourceModel
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import runtimes
@@ -82,12 +82,12 @@ class _Rewritten:
         """Whether the program is wrong if of all values only this one enters the loop as it did; the first step may hide other causes."""
         sources = {suspect.file: loop_rewrites.rewritten(suspect.file, [(suspect, VALUE_AGAIN)])}
         answered: list[Answered] | None = self._run(_ask_eager, self.answered, sources)
-        return answered is None or not self._run(_answers, self.described, answered, sources)
+        return not answered or not self._run(_answers, self.described, answered, sources)
 
     def _run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return isolate.run("a trial", function, self.source_model, *arguments, timeout_s=self.timeout_s)
-        except CandidateError:
+        except BadInput:
             return None
 
 
@@ -111,10 +111,13 @@ def _trials(suspects: Sequence[Suspect]) -> Iterator[_Trial]:
 
 
 def _ask_eager(source_model: SourceModel, answered: Sequence[Answered], sources: Mapping[str, str]) -> list[Answered]:
-    """Eager's own answers with these sources. For a child process."""
+    """Eager's own answers with these sources, without cases on which it fails. For a child process."""
     loop_rewrites.import_rewritten(sources)
-    eager = Eager(source_model)
-    return [Answered(one.inputs, eager.run(one.inputs)) for one in answered]
+    eager, again = Eager(source_model), list[Answered]()
+    for one in answered:
+        with suppress(BadInput):
+            again.append(Answered(one.inputs, eager.run(one.inputs)))
+    return again
 
 
 def _answers(source_model: SourceModel, described: Candidate, answered: Sequence[Answered], sources: Mapping[str, str]) -> bool:

@@ -29,6 +29,17 @@ class Grown(Base):
                 outputs = paddle.concat([outputs, y.unsqueeze(0)])
         return nn.functional.softmax(outputs, axis=-1)
 
+class Repeated(Base):
+    def forward(self, x, steps):
+        outputs = None  # <- Repeated
+        for i in range(steps):
+            x = self.net(x)
+            if outputs is None:
+                outputs = x.unsqueeze(1)
+            else:
+                outputs = paddle.concat([outputs, x.unsqueeze(1)], axis=1)
+        return nn.functional.softmax(outputs, axis=-1)
+
 class Before(Base):
     def forward(self, x):
         before, y = None, paddle.zeros([1, 4])  # <- Before
@@ -74,14 +85,16 @@ class Largest(Base):
                 best = y
         return best * count
 
-class Undefined(Base):
+class Several(Base):
     def forward(self, x):
-        count = 0
+        joined = None  # <- Several
+        double = None
+        idle = None
         for i in range(x.shape[0]):
-            if x[i].sum() > -100:
-                y = self.net(x[i])
-            count += 1
-        return y * count
+            idle = self.net(x[i : i + 1])
+            double = idle * 2
+            joined = idle if joined is None else paddle.concat([joined, idle])
+        return joined + double
 
 class Unrolled(Base):
     def forward(self, x, scale=None):
@@ -129,8 +142,9 @@ def examine(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "their_loops", raising=False)
 
-    def run(name, candidates=("paddle",)):
-        return examining.examine(Model(factory=f"their_loops:{name}", inputs=[ROWS]), work=tmp_path / "work", candidates=candidates)
+    def run(name, *inputs, candidates=("paddle",)):
+        model = Model(factory=f"their_loops:{name}", inputs=[ROWS, *inputs])
+        return examining.examine(model, work=tmp_path / "work", candidates=candidates)
 
     return run
 
@@ -143,6 +157,12 @@ def test_a_value_that_a_loop_cannot_hold_is_the_only_error_and_has_its_line(exam
     assert (error.kind, error.where.rpartition(":")[2]) == ("loop-value", str(line)), str(found)
     assert message in error.message
     assert advice in error.advice
+
+
+def test_a_value_is_named_although_eager_fails_on_it_after_one_step(examine):
+    found = examine("Repeated", {"name": "steps", "dtype": "int64", "shape": [], "low": 1, "high": 3})
+    (error,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert error.message.startswith("'outputs' is None before a loop"), str(found)
 
 
 def test_such_values_in_a_loop_that_is_unrolled_are_right(examine):
@@ -162,10 +182,11 @@ def test_such_values_are_not_named_for_a_runtime_that_fails_on_a_program_that_is
     assert not [finding for finding in found.findings if finding.kind == "loop-value"], str(found)
 
 
-def test_a_number_is_not_named_for_the_failure_of_another_variable_that_the_first_step_gives_a_value(examine):
-    found = examine("Undefined")
-    assert found.runtimes["paddle"].status != "proven", str(found)
-    assert not [finding for finding in found.findings if finding.kind == "loop-value"], str(found)
+def test_of_several_values_of_a_loop_those_that_do_harm_are_named(examine):
+    (error,) = [finding for finding in examine("Several").findings if finding.severity == "error"]
+    assert error.message.startswith("'joined' is None before a loop")
+    assert "(as is 'double', line " in error.message
+    assert "'idle'" not in error.message
 
 
 def read(source):
