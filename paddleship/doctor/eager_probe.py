@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +23,7 @@ from paddleship.model import building
 from paddleship.model.eager import SourceModel
 from paddleship.numerics import differences
 from paddleship.numerics.differences import Array
-from paddleship.proof.cases.inputs import Case
+from paddleship.proof.cases.inputs import Case, draw_values
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing import layers, structure
 from paddleship.shipped.computing.preprocess import Batch
@@ -30,6 +31,8 @@ from paddleship.shipped.computing.spec import Arrays, TensorSpec, sizes_of
 from paddleship.shipped.computing.structure import Tree
 
 _TRIED = 3  # cases in which the values of an input are exchanged, to see whether an output changes
+_DRAWS = 4  # drawn values that are tried in each of them, until an output changes
+_PATIENCE_S = 5.0  # after which a slow model is asked with one other value in each case
 
 
 @dataclass(frozen=True)
@@ -150,8 +153,15 @@ class ProbeWorker:
         """
         tried = [case for case in self._cases if case.name in self._answers][:_TRIED]
         others = _values_beyond if beyond else self._valid_values
-        seen = [self._follows(name, case, other) for case in tried for other in others(name, case.inputs)]
-        return True if True in seen else False if False in seen else None
+        began, seen = time.monotonic(), set[bool | None]()
+        for case in tried:
+            for number, other in enumerate(others(name, case.inputs)):
+                if number and not beyond and time.monotonic() - began > _PATIENCE_S:
+                    break
+                if follows := self._follows(name, case, other):
+                    return True
+                seen.add(follows)
+        return False if False in seen else None
 
     def _ask(self, layer: Any, inputs: Batch, *, seed: int | None = None) -> Arrays:
         self._reseed(self._seed if seed is None else seed)
@@ -202,8 +212,14 @@ class ProbeWorker:
                 continue
         return False
 
-    def _valid_values(self, name: str, inputs: Batch) -> list[Array]:
-        return [_other_values(self._specs[name], inputs[name], sizes_of([*self._specs.values()], inputs))]
+    def _valid_values(self, name: str, inputs: Batch) -> Iterator[Array]:
+        """Reversed, reordered and drawn values: what depends on differences, on order or on a few values ignores some of them."""
+        spec, array, sizes = self._specs[name], inputs[name], sizes_of([*self._specs.values()], inputs)
+        yield _other_values(spec, array, sizes)
+        random_values = np.random.default_rng([self._seed, _DRAWS])
+        yield np.asarray(random_values.permutation(array.ravel()).reshape(array.shape))
+        for _ in range(_DRAWS):
+            yield draw_values(spec, array.shape, sizes, random_values)
 
     def _follows(self, name: str, case: Case, other: Array) -> bool | None:
         if differences.equal(other, case.inputs[name]):

@@ -228,17 +228,22 @@ def _draw(specs: Sequence[TensorSpec], count: int, sizes: Mapping[str, int], ran
     rows = batch_dimension(specs)
     for spec in specs:
         shape = tuple(count if size == rows else sizes[size] if isinstance(size, str) else size for size in spec.shape)
-        low, high = spec.limits(sizes)
-        drawn: np.ndarray[Any, Any]
-        if spec.numpy_dtype.kind != "f":
-            first = int(low) if low is not None else 0
-            drawn = np.asarray(random.integers(first, int(high) if high is not None else first + 1, shape, endpoint=True))
-        elif low is not None and high is not None:
-            drawn = np.asarray(random.uniform(low, high, shape))
-        else:
-            drawn = np.clip(np.asarray(random.normal(size=shape)), low, high)
-        batch[spec.name] = np.asarray(drawn, spec.numpy_dtype)
+        batch[spec.name] = draw_values(spec, shape, sizes, random)
     return batch
+
+
+def draw_values(spec: TensorSpec, shape: tuple[int, ...], sizes: Mapping[str, int], random: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Random values of an input."""
+    low, high = spec.limits(sizes)
+    drawn: np.ndarray[Any, Any]
+    if spec.numpy_dtype.kind != "f":
+        first = int(low) if low is not None else 0
+        drawn = np.asarray(random.integers(first, int(high) if high is not None else first + 1, shape, endpoint=True))
+    elif low is not None and high is not None:
+        drawn = np.asarray(random.uniform(low, high, shape))
+    else:
+        drawn = np.clip(np.asarray(random.normal(size=shape)), low, high)
+    return np.asarray(drawn, spec.numpy_dtype)
 
 
 def _take(specs: Sequence[TensorSpec], batch: Batch, rows: Sequence[int]) -> Batch:

@@ -39,6 +39,10 @@ class Masked(nn.Layer):
     def forward(self, x, used, unused, k):
         return (x * used).sum() + k
 
+class Symmetric(nn.Layer):
+    def forward(self, x, steps, choice, idle):
+        return x + (steps[:, 1:] - steps[:, :-1]).abs().max() + (choice * (9 - choice)).sum()
+
 class Star(nn.Layer):
     def forward(self, x, y, *rest):
         return x + y
@@ -129,6 +133,16 @@ def test_inputs_with_one_valid_value_or_a_middle_value_are_judged_by_other_value
     watched.ask(Case("row 0 alone", "rows", {"x": ones, "used": ones, "unused": ones, "k": np.array(3)}, (0,)), 60)
     assert [watched.influence(name, False) for name in ("x", "used", "unused", "k")] == [True, None, None, True]
     assert [watched.influence(name, True) for name in ("used", "unused")] == [True, False]
+
+
+def test_an_input_of_which_only_differences_or_symmetric_values_matter_is_used(theirs):
+    numbers = {"dtype": "int64", "shape": ["batch", 4], "low": 0, "high": 9}
+    x = {"name": "x", "dtype": "float32", "shape": ["batch", 2]}
+    declared = [x, *({"name": name, **numbers} for name in ("steps", "choice", "idle"))]
+    watched = ProbeWorker(SourceModel(Model(factory="their_watched:Symmetric", inputs=declared), theirs / "checkpoint", 0))
+    values = {name: np.array([[1, 7, 3, 0]]) for name in ("steps", "choice", "idle")}
+    watched.ask(Case("row 0 alone", "rows", {"x": np.ones((1, 2), np.float32), **values}, (0,)), 60)
+    assert [watched.influence(name, False) for name in ("steps", "choice", "idle")] == [True, True, False]
 
 
 def test_arguments_of_any_number_are_refused_only_if_a_declared_input_needs_them(theirs):
