@@ -122,7 +122,8 @@ def explain(
         findings += located.findings
         _note_layers(located, inspection)
     try:
-        findings += _optimiser(folder, evidence, index, settings, inspection, limit=limit) if folder is not None else []
+        optimiser = _optimiser(folder, evidence, index, settings, inspection, limit=limit) if folder is not None else []
+        findings = _joined(findings, list(optimiser))
     except OutOfTime:
         inspection.left.append("optimisation passes (no time left)")
     if not any(finding.severity == "error" for finding in findings):
@@ -284,6 +285,16 @@ def _optimiser(
         yield wrong
     else:
         inspection.clean.append("optimisation passes")
+
+
+def _joined(findings: Sequence[Finding], wrong_passes: Sequence[Finding]) -> list[Finding]:
+    """The findings; an optimisation pass that makes a layer wrong is the cause of that finding, and no line needs to be rewritten."""
+    wrong = next((item for item in findings if item.kind == "wrong-layer" and item.severity == "error"), None)
+    if wrong is None or not wrong_passes:
+        return [*findings, *wrong_passes]
+    (wrong_pass,) = wrong_passes
+    joined = replace(wrong, message=f"{wrong.message}; {wrong_pass.message}", advice=wrong_pass.advice)
+    return [joined if item is wrong else item for item in findings]
 
 
 def _coarse(folder: Path, failed: Sequence[str]) -> list[Finding]:

@@ -1,6 +1,7 @@
 """Faults of real runtimes and faults made on purpose, each explained by its cause, its layer, its line and its pass."""
 
 import json
+import re
 import sys
 from dataclasses import replace
 
@@ -201,14 +202,12 @@ def rewrite(folder, change):
 def test_a_wrong_operator_of_onednn_is_found_with_its_line_and_its_pass(source_model_of, convert, tmp_path):
     source_model = source_model_of("Gram")
     found = explain(source_model, convert(source_model, "paddle-onednn"))
-    layer, wrong_pass = found.findings
-    assert (layer.kind, wrong_pass.kind) == ("wrong-layer", "wrong-pass")
+    (layer,) = found.findings
+    assert layer.kind == "wrong-layer"
     assert layer.where.endswith(line_of("wrong in oneDNN"))
     assert layer.layer == "Gram"
-    assert wrong_pass.layer.endswith("_pass")
-    assert wrong_pass.layer in wrong_pass.message
-    assert f"in {wrong_pass.layer}" not in str(wrong_pass)
-    assert wrong_pass.advice.startswith("ship paddle, which is paddle-onednn without ")
+    assert re.search(r"switching off \w+_pass alone is enough", layer.message)
+    assert layer.advice.startswith("ship paddle, which is paddle-onednn without ")
     name = charts.layers(found.layers, "paddle-onednn", SETTINGS.noise_limit, tmp_path, "layers.png")
     assert (tmp_path / name).stat().st_size > 10_000
 
