@@ -68,6 +68,18 @@ def text(where: str) -> str:
     return linecache.getline(name, int(number)).strip()
 
 
+def is_statement(where: str | None) -> bool:
+    """Whether `file:line` is a line of a body, and not the head of a function or class, which stands for all of it."""
+    return where is not None and not text(where).startswith(("def ", "async def ", "class ", "@"))
+
+
+def names(where: str | None) -> set[str]:
+    """The variables that the function at `file:line` reads."""
+    name, _, number = (where or "").rpartition(":")
+    function = _function(name, number) if where else None
+    return {node.id for node in ast.walk(function) if isinstance(node, ast.Name)} if function else set()
+
+
 def size(where: str | None) -> str:
     """The size, assigned from a `.shape`, that a call at `file:line` takes as its only argument; empty if there is none."""
     name, _, number = (where or "").rpartition(":")

@@ -25,6 +25,7 @@ from paddleship.conversion.converting import ConversionResult
 from paddleship.conversion.exporting import SavedProgram
 from paddleship.diagnosis import explaining
 from paddleship.doctor import (
+    ast_lint,
     case_runner,
     changed_statements,
     exercising,
@@ -252,6 +253,7 @@ class Examiner:
         alone = obstacle is not None and obstacle.where is None and obstacle.kind not in _DEATHS
         by_size = sizes.only_sizes(folder) if program is not None else set[str]()
         idle = [name for name in probed.unused if name not in by_size] if alone or self._varies(probed) else []
+        idle.sort(key=ast_lint.names(probed.forward).__contains__)  # first an input that forward does not even mention
         self.findings += [messages.size_only(name, probed.forward) for name in probed.unused if name in by_size]
         self.findings += [messages.unused(name, probed.forward, grave=alone, alone=len(idle) == 1) for name in idle]
         self.findings += [messages.influence_unknown(name) for name in probed.influence_unknown]
@@ -327,13 +329,14 @@ class Examiner:
         If `to_static` is wrong already, all are wrong for the same reason.
         """
         wrong = [name for name, judgement in proved.judgements.items() if name != TO_STATIC and not judgement]
-        if wrong and (misread := self._misread(wrong[0], proved)):
-            yield TO_STATIC, misread
-            return
-        failed = wrong or [outcome.name for outcome in outcomes if not outcome.made]
-        if failed and not proved.judgements.get(PROGRAM) and (looped := self._looped(probed, self._wrong_answers(failed[0], proved))):
-            yield TO_STATIC, looped
-            return
+        unmade = [] if proved.judgements.get(PROGRAM) else [outcome.name for outcome in outcomes if not outcome.made]
+        if failed := [*wrong, *unmade]:
+            answered = self._wrong_answers(failed[0], proved)
+            effect = size_reads.WRONG if proved.answers.get(failed[0]) else size_reads.FAILS
+            cause = self._misread(answered, effect) or ([] if proved.judgements.get(PROGRAM) else self._looped(probed, answered))
+            if cause:
+                yield TO_STATIC, cause
+                return
         if proved.judgements[TO_STATIC]:
             for outcome in outcomes:
                 if not outcome.made:
@@ -351,11 +354,10 @@ class Examiner:
         decided = self._frozen(proved) or messages.frozen(probed.suspects)
         yield TO_STATIC, messages.causes([*decided, *failures, *(self._wrong(wrong[0], proved, probed) if wrong else [])])
 
-    def _misread(self, name: str, proved: Proof) -> list[Finding]:
-        """A line that reads a dynamic size as -1, if that explains the wrong answers of the exported program."""
-        described = Candidate.load(self._work / "exported")
+    def _misread(self, answered: Sequence[size_reads.Answered], effect: str) -> list[Finding]:
+        """A line that reads a dynamic size as -1, if that explains why the exported program fails on these cases, or answers wrongly."""
         self._say("looking for a size that is read as -1")
-        return self._search(size_reads.of_answers, described, self._wrong_answers(name, proved)) or []
+        return self._search(size_reads.of_answers, Candidate.load(self._work / "exported"), answered, effect) or []
 
     def _wrong_answers(self, name: str, proved: Proof) -> list[size_reads.Answered]:
         """Cases that this runtime answers wrongly, or any if it was not made or answered none, with eager's answers."""
@@ -438,7 +440,7 @@ class Examiner:
         planned = converting.plan(outcome.name, Candidate.load(self._work / "exported"), threads=1)
         reason = messages.operator(outcome) or ("" if outcome.kind in _DEATHS else outcome.reason[:_REASON_CHARACTERS])
         first = explaining.blame(self._source_model, planned, proved.evidence, settings=self._settings, error=reason)
-        return replace(finding, where=first.where) if first else finding
+        return messages.placed(finding, first.where) if first and first.where else finding
 
     def _hidden(self, probed: ProbeResult) -> None:
         """Look for hidden influences, if runtimes were compared, or if eager's answers changed and no line explains it."""

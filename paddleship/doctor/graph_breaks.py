@@ -137,6 +137,18 @@ _KNOWN = [
         ast_lint.FILLED_IN_LOOP,
     ),
     _Known(
+        r"Not support zip\(tensor",
+        "graph-break",
+        "zip() takes a tensor whose first size is unknown during conversion",
+        "loop over the numbers of its rows, and index the tensors in the loop: for i in range(tensor.shape[0]): row = tensor[i]",
+    ),
+    _Known(
+        r"object of type '[\w.]*Value' has no len\(\)",
+        "graph-break",
+        "this line needs the length of a tensor, which is no Python number during conversion",
+        "write tensor.shape[0] instead of len(tensor), or loop over its rows: for i in range(tensor.shape[0])",
+    ),
+    _Known(
         r"topologically sorted.*array_write",
         "unsupported-operator",
         "a list is filled in a loop over a tensor, which the converter to ONNX does not support",
@@ -161,6 +173,8 @@ _KNOWN_SIZE = (
     "give numbers to the reshape before it, and -1 to the batch only ([-1, 16, 4, 4], not [x.shape[0], -1, 4, 4]), or declare the "
     "dimension as a number"
 )
+_MISSING = re.compile(r"'[\w.]*pir\.Value' object has no attribute '(\w+)'")
+_FIND_LINE = "convert the sublayers one by one with paddle.jit.to_static to find the line"
 _DYNAMIC = "make the code work for every size, or declare the dimension as a number"
 ADVICE = {"python-value": _TENSOR_TO_PYTHON, "dynamic-shape-branch": _DYNAMIC, "branch-mismatch": _LIKE_SIDES}
 _AGREES = {
@@ -235,9 +249,17 @@ def classify(short: str, text: str, where: str | None, *, otherwise: str = "grap
             return Obstacle(kind, "error", f"this line cannot be converted: {short}", ADVICE[kind], where)
     if otherwise == "bad-model":
         return Obstacle("bad-model", "error", short, "", where)
-    return Obstacle(
-        otherwise, "error", f"the model cannot be converted to one static graph: {short}", "rewrite this line with tensors", where
-    )
+    return _unknown(short, text, where, otherwise)
+
+
+def _unknown(short: str, text: str, where: str | None, kind: str) -> Obstacle:
+    """An error whose wording is not known; of an attribute that tensors lack, with its name."""
+    if kind == "graph-break" and (missing := _MISSING.search(text)):
+        message = f"tensors have no {missing[1]!r} during conversion ({_line(where, short)})"
+        advice = f"do not use {missing[1]!r} in forward; if it is a check, remove it, and keep only the side that eager mode takes"
+        return Obstacle(kind, "error", message, advice, where)
+    advice = "rewrite this line with tensors" if ast_lint.is_statement(where) else _FIND_LINE
+    return Obstacle(kind, "error", f"the model cannot be converted to one static graph: {short}", advice, where)
 
 
 def _one_sided(known: _Known, where: str | None, short: str) -> Obstacle:
@@ -316,5 +338,5 @@ def _break(reason: Any, where: str) -> Finding:
         message = f"SOT leaves the graph here ({name}: {text}): {ast_lint.text(where)}"
         return Finding("graph-break", "note", message, "full-graph conversion may support this line: fix the errors first", where)
     message = f"the graph breaks here ({name}: {text}): {ast_lint.text(where)}"
-    advice = _TENSOR_TO_PYTHON if kind == "python-value" else "rewrite this line with tensors, or move it out of forward"
+    advice = ADVICE.get(kind, "draw the numbers outside of forward, and pass them to it as an input")
     return Finding(kind, "warning", message, advice, where)

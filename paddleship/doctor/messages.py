@@ -43,6 +43,7 @@ _FREEZERS = (
     ),
 )
 _CRASHED = "replace this call by others, and create tensors, distributions and layers that it uses in forward, or register them"
+_ANOTHER_RUNTIME = "ship another runtime (in params.yaml: optimize.candidates)"
 _FAILURES = {Status.NOT_MADE: "conversion-failed", Status.FAILED: "wrong-answers"}
 _TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
@@ -122,8 +123,10 @@ def size_only(name: str, where: str | None) -> Finding:
 
 def unused(name: str, where: str | None, *, grave: bool, alone: bool) -> Finding:
     """An input whose values change nothing. `grave`: Paddle refuses to export such an input, without its name; this one if `alone`."""
-    refused = f"Paddle refuses to export {'it' if alone else 'one of the inputs of which that holds, unless its size matters'}"
-    message = f"the values of input {name!r} do not affect any output" + (f", and {refused}" if grave else " in the cases that were run")
+    refused = "Paddle refuses to export it" if alone else "Paddle refuses to export a model with an input that it does not need"
+    unnamed = "" if alone else "; Paddle's error does not name the input, and an input whose size is used can stay"
+    effect = f", and {refused}{unnamed}" if grave else " in the cases that were run"
+    message = f"the values of input {name!r} do not affect any output{effect}"
     advice = "remove it from the inputs and from forward, or use it" + ("" if grave and alone else "; keep it if its size matters")
     return Finding("unused-input", "error" if grave else "warning", message, advice, where)
 
@@ -358,14 +361,23 @@ def unexplained_runtimes(
 
 def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
     """Why a runtime could not be made: an unsupported operator, or how its process ended."""
-    advice = "use another operator, or ship another runtime (in params.yaml: optimize.candidates)"
+    advice = f"use another operator, or {_ANOTHER_RUNTIME}"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
         known_cause = located(obstacle, suspects)
         return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
     if unknown_operator := operator(outcome):
         return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {unknown_operator}", advice)
-    return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", advice)
+    return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", _ANOTHER_RUNTIME)
+
+
+def placed(finding: Finding, where: str) -> Finding:
+    """A runtime that could not be made, with the line or the forward that it fails on."""
+    if finding.kind == "unsupported-operator":
+        return replace(finding, where=where)
+    if ast_lint.is_statement(where):
+        return replace(finding, where=where, advice=f"change what this line calls, or {_ANOTHER_RUNTIME}")
+    return replace(finding, where=where, message=f"{finding.message}; the line in this function that it fails on was not found")
 
 
 def operator(outcome: ConversionResult) -> str:

@@ -28,7 +28,8 @@ from paddleship.shipped.computing.preprocess import Batch
 from paddleship.shipped.computing.references import is_users
 from paddleship.shipped.computing.spec import Arrays, TensorSpec
 
-_WRONG = "the program's answers are wrong because of it"
+WRONG = "the program's answers are wrong because of it"
+FAILS = "the program does not run because of it"
 _MOST_READS = 4  # lines that are tried one by one; of more, all together
 _SIZE = 12  # read instead of -1, to see whether another number converts; it can be halved and divided by 3
 
@@ -86,10 +87,10 @@ def of_error(error: tuple[str, str | None], lines: Sequence[str], convert: Conve
     return _finding(_cause(lines, partial(passes, reads[0])), error[0], as_tensor=_tensors in reads)
 
 
-def of_answers(source_model: SourceModel, described: Candidate, answered: Sequence[Answered]) -> list[Finding]:
+def of_answers(source_model: SourceModel, described: Candidate, answered: Sequence[Answered], effect: str = WRONG) -> list[Finding]:
     """The finding that such a line causes wrong answers of the exported program; none if it answers these cases as eager does.
 
-    For a child process. `described` is the candidate.json of the program.
+    For a child process. `described` is the candidate.json of the program, `effect` what goes wrong with it.
     """
     specs = described.inputs
 
@@ -107,11 +108,11 @@ def of_answers(source_model: SourceModel, described: Candidate, answered: Sequen
     if not lines or right(answered, None):
         return []
     if right(answered, _tensors):
-        return [_finding(_cause(lines, partial(right, answered, _tensors)), _WRONG, as_tensor=True).plain()]
+        return [_finding(_cause(lines, partial(right, answered, _tensors)), effect, as_tensor=True).plain()]
     for size in _dynamic_sizes(specs, answered[0]):
         alike = [one for one in answered if _dynamic_sizes(specs, one) == {size}]
         if alike and not right(alike, None) and right(alike, partial(_numbers, number=size)):
-            return [_finding(_cause(lines, partial(right, alike, partial(_numbers, number=size))), _WRONG, as_tensor=False).plain()]
+            return [_finding(_cause(lines, partial(right, alike, partial(_numbers, number=size))), effect, as_tensor=False).plain()]
     return []
 
 

@@ -41,6 +41,10 @@ class Largest(Base):
     def forward(self, x):
         return self.fc(x) / max(Graph(x).n, 4)
 
+class Sliced(Base):
+    def forward(self, x):
+        return paddle.concat([self.fc(x), paddle.digamma(x.abs() + 1)[: Graph(x).n]], axis=1)
+
 class Reshaped(Base):
     def forward(self, x):
         return self.fc(x).reshape([Graph(x).n, 2, 2])
@@ -80,6 +84,14 @@ def test_a_size_that_is_read_as_minus_one_is_named_where_it_is_read(examine, nam
     assert advice in error.advice
     if found.runtimes["paddle"].status == "failed":
         assert any(finding.message.startswith("paddle is not proven: ") for finding in found.findings), str(found)
+
+
+def test_a_size_that_is_read_as_minus_one_is_named_where_no_runtime_could_be_made(examine):
+    found = examine("Sliced")
+    assert found.runtimes["paddle"].status == "not made", str(found)
+    (error,) = [finding for finding in found.findings if finding.severity == "error"]
+    assert (error.kind, error.where.rpartition(":")[2]) == ("unknown-size", line("property")), str(found)
+    assert "the program does not run because of it" in error.message
 
 
 def test_a_size_that_is_read_as_minus_one_and_does_no_harm_is_not_named(examine):

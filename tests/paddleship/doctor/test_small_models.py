@@ -9,6 +9,7 @@ import pytest
 from paddleship.config.sections.model import Model
 from paddleship.config.sections.verify import Verify
 from paddleship.conversion import exporting, to_onnx
+from paddleship.conversion.converting import ConversionResult
 from paddleship.doctor import examining, graph_breaks, memory, messages, operator_lines, table_bounds
 from paddleship.doctor.ast_lint import Suspect
 from paddleship.doctor.eager_probe import ProbeResult
@@ -187,6 +188,16 @@ class DiesInEager(Head):
         if x.shape[0] == 7:
             os.abort()  # <- eager abort
         return self.fc(x)
+
+class Checked(Head):
+    def forward(self, x):
+        if x.is_sparse():  # <- check
+            x = x.to_dense()
+        return self.fc(x)
+
+class Zipped(Head):
+    def forward(self, x):
+        return paddle.stack([a * b for a, b in zip(x, self.fc(x)[:, :8])])  # <- zip
 
 class Looked(Head):
     def forward(self, ids):
@@ -453,7 +464,8 @@ def test_of_two_inputs_without_influence_none_is_said_to_be_the_one_that_paddle_
     found = examine("SizedBeside", X, steps, idle, dimensions={"length": {"low": 2, "high": 5}})
     errors = [finding for finding in found.findings if finding.kind == "unused-input" and finding.severity == "error"]
     assert len(errors) == 2, str(found)
-    assert all("one of the inputs of which that holds, unless its size matters" in error.message for error in errors)
+    assert "'idle'" in errors[0].message, "forward mentions steps and not idle"
+    assert all("does not name the input, and an input whose size is used can stay" in error.message for error in errors)
     assert all(error.advice.endswith("keep it if its size matters") for error in errors)
 
 
@@ -546,6 +558,32 @@ def test_a_crash_of_the_conversion_has_the_line_that_ran_then_and_no_branch_on_a
     errors = [finding for finding in found.findings if finding.severity == "error"]
     assert {error.kind for error in errors} == kinds, str(found)
     assert {error.where.rpartition(":")[2] for error in errors} == {marked(mark)}, str(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "message", "advice"),
+    [
+        ("Checked", "check", "tensors have no 'is_sparse' during conversion (if x.is_sparse():", "if it is a check, remove it"),
+        ("Zipped", "zip", "zip() takes a tensor whose first size is unknown", "for i in range(tensor.shape[0])"),
+    ],
+)
+def test_a_call_that_tensors_lack_during_conversion_is_named_with_what_to_write(examine, name, mark, message, advice):
+    (error,) = [finding for finding in examine(name, X).findings if finding.severity == "error"]
+    assert (error.kind, error.where.rpartition(":")[2]) == ("graph-break", marked(mark)), str(error)
+    assert message in error.message
+    assert advice in error.advice
+
+
+def test_advice_for_a_runtime_that_cannot_be_made_names_no_operator_and_no_line_that_is_not_known(tmp_path):
+    (tmp_path / "net.py").write_text("def forward(self, x):\n    return self.fc(x)\n")
+    outcome = ConversionResult("paddle", "paddle", "float32", reason="RuntimeError: std::exception", kind="conversion-failed")
+    failed = messages.not_made(outcome, [])
+    assert "operator" not in failed.advice
+    assert "change what this line calls" in messages.placed(failed, f"{tmp_path}/net.py:2").advice
+    whole = messages.placed(failed, f"{tmp_path}/net.py:1")
+    assert "line" not in whole.advice
+    assert whole.message.endswith("was not found")
+    assert "this line" not in graph_breaks.classify("RuntimeError: no", "RuntimeError: no", None).advice
 
 
 def test_a_crash_without_a_line_is_not_blamed_on_a_branch():
