@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from paddleship.numerics import differences
 from paddleship.proof.evidence import Evidence
 from paddleship.reports.finding import Finding
 from paddleship.shipped.computing.spec import Arrays, TensorSpec
 
+_ROUNDING = 1e-5  # of a value in float32 that is a sum of many
 _CLEARLY = 4  # times nearer: in a low precision, answers to similar inputs are within each other's error
 
 
@@ -22,6 +24,7 @@ def read(evidence: Evidence, answers: Sequence[Arrays], specs: Sequence[TensorSp
         *_swapped(evidence, answers, wrong, limit=limit),
         *_late(evidence, answers, wrong, limit=limit),
         *_sizes(evidence, specs, wrong),
+        *_constant(evidence, answers, limit=limit),
     ]
 
 
@@ -109,3 +112,28 @@ def _span(these: set[int], those: set[int]) -> str:
     if max(these) < min(those):
         return f"up to {max(these)}" if len(these) > 1 else str(max(these))
     return ", ".join(map(str, sorted(these)[:8]))
+
+
+def _constant(evidence: Evidence, answers: Sequence[Arrays], *, limit: float) -> list[Finding]:
+    """Outputs that are the same in every case and that differ by rounding only, if all others are right."""
+    names = [
+        name
+        for name, array in evidence.reference[0].items()
+        if len(answers) > 1 and all(differences.equal(array, reference[name]) for reference in evidence.reference)
+    ]
+    varying = [{name: array for name, array in truth.items() if name not in names} for truth in evidence.truth]
+    if not names or any(ratio > limit for ratio in case_ratios(replace(evidence, truth=varying), answers)):
+        return []
+    errors = {
+        name: max(differences.relative(answer[name], truth[name]) for answer, truth in zip(answers, evidence.truth, strict=True))
+        for name in names
+        if all(name in answer for answer in answers)
+    }
+    worst = max(errors.values(), default=1.0)
+    if worst > _ROUNDING:
+        return []
+    message = (
+        f"only {', '.join(names)} differs, which is the same in every case; its relative error is {worst:.2g}, as of sums in another order"
+    )
+    advice = "if forward computes it from weights alone, leave it out of the outputs, or compute it in float64"
+    return [Finding("wrong-answers", "error", message, advice)]

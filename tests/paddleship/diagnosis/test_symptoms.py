@@ -86,3 +86,15 @@ def test_coarse_answers_to_like_questions_are_not_taken_for_each_others(proof):
 def test_an_answer_of_another_form_counts_as_wrong(proof):
     answers = [*proof.reference[:-1], {"a": proof.reference[-1]["a"]}]
     assert symptoms.case_ratios(proof, answers)[-1] == float("inf")
+
+
+@pytest.mark.parametrize(("error", "found"), [(1e-6, True), (1e-2, False)])
+def test_an_output_that_is_the_same_in_every_case_and_differs_by_rounding_is_called_so(proof, error, found):
+    truth = [{**answer, "loss": np.array(-2500.0)} for answer in proof.truth]
+    reference = [{**answer, "loss": np.array(-2500.0, np.float32)} for answer in proof.reference]
+    both = evidence.gather(proof.cases, reference, truth)
+    answers = [{**answer, "loss": np.array(-2500.0 * (1 + error), np.float32)} for answer in reference]
+    findings = read(both, answers)
+    assert [(one.kind, "only loss differs" in one.message) for one in findings] == ([("wrong-answers", True)] if found else [])
+    answers[0]["a"] = answers[0]["a"] + 1
+    assert not [one for one in read(both, answers) if one.kind == "wrong-answers"]
