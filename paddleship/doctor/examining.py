@@ -430,7 +430,7 @@ class Examiner:
         """Why a runtime could not be made, with the line on which it fails: that of the operator that the converter names, or the line
         with which a sublayer alone fails in the same way.
         """
-        finding = messages.not_made(outcome, probed.suspects)
+        finding = messages.not_made(outcome, probed.suspects, alternative=messages.proven(self.rows))
         if finding.where or finding.kind == "hang":
             return finding
         self._say(f"looking for the line that {outcome.name} fails on")

@@ -44,6 +44,7 @@ _FREEZERS = (
 )
 _CRASHED = "replace this call by others, and create tensors, distributions and layers that it uses in forward, or register them"
 _ANOTHER_RUNTIME = "ship another runtime (in params.yaml: optimize.candidates)"
+_REPORT = "report this message to the runtime"
 _FAILURES = {Status.NOT_MADE: "conversion-failed", Status.FAILED: "wrong-answers"}
 _TOO_LATE = "the eager model, which is slow or hangs, did not answer in time on"
 _RANGE = "--input 'NAME:DTYPE[DIM,…]=LOW..HIGH'"
@@ -359,16 +360,17 @@ def unexplained_runtimes(
     return notes
 
 
-def not_made(outcome: ConversionResult, suspects: Sequence[Suspect]) -> Finding:
-    """Why a runtime could not be made: an unsupported operator, or how its process ended."""
-    advice = f"use another operator, or {_ANOTHER_RUNTIME}"
+def not_made(outcome: ConversionResult, suspects: Sequence[Suspect], *, alternative: bool = True) -> Finding:
+    """Why a runtime could not be made: an unsupported operator, or how its process ended. `alternative`: another runtime is proven."""
+    otherwise = _ANOTHER_RUNTIME if alternative else _REPORT
+    advice = f"use another operator, or {otherwise}"
     obstacle = graph_breaks.classify(outcome.reason, outcome.reason, None, otherwise="conversion-failed")
     if obstacle.kind != "conversion-failed":
         known_cause = located(obstacle, suspects)
         return replace(known_cause, message=f"{outcome.name} cannot be made: {known_cause.message}")
     if unknown_operator := operator(outcome):
         return Finding("unsupported-operator", "warning", f"{outcome.name} cannot be made: {unknown_operator}", advice)
-    return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", _ANOTHER_RUNTIME)
+    return Finding(outcome.kind, "warning", f"{outcome.name} cannot be made: {outcome.reason}", otherwise)
 
 
 def placed(finding: Finding, where: str) -> Finding:
@@ -376,7 +378,7 @@ def placed(finding: Finding, where: str) -> Finding:
     if finding.kind == "unsupported-operator":
         return replace(finding, where=where)
     if ast_lint.is_statement(where):
-        return replace(finding, where=where, advice=f"change what this line calls, or {_ANOTHER_RUNTIME}")
+        return replace(finding, where=where, advice=f"change what this line calls, or {finding.advice}")
     return replace(finding, where=where, message=f"{finding.message}; the line in this function that it fails on was not found")
 
 
