@@ -25,24 +25,46 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def place(axes: Any, labels: Sequence[Any]) -> None:
-    """Give each label the nearest position beside its point, within the axes, that no label before it has, or at least one in the figure.
+    """Give each label the nearest position beside its point, within the axes, that no label before it has and whose line crosses none.
 
     The labels have no part in the layout of the figure: long ones would leave no room for the axes.
     """
-    figure, taken = axes.figure, list[Any]()
+    figure, taken = axes.figure, list[tuple[Any, Any]]()  # boxes of texts, and the lines to their points
     for label in labels:
         label.set_in_layout(False)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
         figure.draw_without_rendering()
 
-        def cost(offset: tuple[int, int]) -> tuple[bool, int, bool]:
+        def cost(offset: tuple[int, int]) -> tuple[bool, int, int, bool]:
             box = _move(label, offset)
-            return not _holds(figure.bbox, box), sum(box.overlaps(other) for other in taken), not _holds(axes.bbox, box)
+            line = _leader(label, box)
+            crossings = sum(line.intersects_bbox(text) + other.intersects_bbox(box) + line.intersects_path(other) for text, other in taken)
+            return not _holds(figure.bbox, box), sum(box.overlaps(text) for text, _ in taken), crossings, not _holds(axes.bbox, box)
 
+        middle = sum(map(_across, labels)) / max(len(labels), 1)
         for label in labels:
-            free = next((offset for offset in _OFFSETS if not any(cost(offset))), None)
-            taken.append(_move(label, free or min(_OFFSETS, key=cost)))
+            side = -1 if _across(label) < middle else 1  # away from the other points, so that lines need not cross
+            offsets = [(side * across, up) for across, up in _OFFSETS]
+            free = next((offset for offset in offsets if not any(cost(offset))), None)
+            box = _move(label, free or min(offsets, key=cost))
+            taken.append((box, _leader(label, box)))
+
+
+def _point(label: Any) -> Any:
+    """The point of a label, in pixels."""
+    return label.axes.transData.transform(label.xy)
+
+
+def _across(label: Any) -> float:
+    return float(_point(label)[0])
+
+
+def _leader(label: Any, box: Any) -> Any:
+    """The line from the point of a label to its text."""
+    from matplotlib.path import Path
+
+    return Path([_point(label), ((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2)])
 
 
 def _columns(text: str) -> int:

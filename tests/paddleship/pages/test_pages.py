@@ -4,13 +4,18 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from itertools import combinations
 
 import pytest
+from matplotlib.figure import Figure
+from matplotlib.path import Path
+from matplotlib.text import Text
 
 from paddleship.config.sections.sweep import Sweep
 from paddleship.pages import charts, comparison_page, image_comparison_page, run_page, variants_page
 from paddleship.pages.charts import Point
 from paddleship.pages.comparison import Compared
+from paddleship.plots import labels
 from paddleship.reports.finding import Finding
 from paddleship.statistics.estimates import Interval
 from paddleship.sweep import choice, sweep_page
@@ -121,6 +126,18 @@ def test_labels_of_points_that_are_close_together_do_not_cover_each_other():
     corners = [(float(x) - width * ("text-anchor: end" in style), float(y)) for style, x, y in texts]
     assert len(corners) == 5
     assert all(abs(x - left) > width or abs(y - top) > height for n, (x, y) in enumerate(corners) for left, top in corners[:n])
+
+
+def test_lines_from_labels_to_points_that_are_close_together_do_not_cross():
+    axes = Figure(layout="constrained").subplots()
+    places = [6.47, 6.53, 6.56]
+    axes.errorbar(places, [0.97] * 3, xerr=1, yerr=[[0.12] * 3, [0.03] * 3])
+    texts = [axes.annotate(f"variant {x} (width)", (x, 0.97), (0, 0), textcoords="offset points") for x in places]
+    labels.place(axes, texts)
+    boxes = [Text.get_window_extent(text) for text in texts]
+    centres = [((box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2) for box in boxes]
+    lines = [Path([axes.transData.transform(text.xy), centre]) for text, centre in zip(texts, centres, strict=True)]
+    assert not [pair for pair in combinations(lines, 2) if pair[0].intersects_path(pair[1])]
 
 
 LONG = ["学习率等于千分之三" * 5, "learning_rate_0.003_batch_size_64_width_16", "words " * 7]
