@@ -118,7 +118,7 @@ def test_a_long_name_is_never_cut_and_wraps_at_a_terminal(stored, capsys, monkey
     name = "sensor: width=8, features=6, events=40, classes=4, epochs=4, learning_rate=0.01 (calm-otter)"
     table = run_tables.table([replace(found, name=name), found], {})
     assert [str(cell) for cell in table.columns[0].cells] == [name, found.name]
-    monkeypatch.setattr(terminal, "_LOG_WIDTH", 150)
+    monkeypatch.setenv("COLUMNS", "150")
     terminal.show(table)
     printed = capsys.readouterr().out
     assert "…" not in printed

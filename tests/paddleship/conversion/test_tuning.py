@@ -169,7 +169,7 @@ def test_a_program_for_single_rows_is_taken_where_it_is_faster_and_answers_the_s
     Candidate("openvino", "m", "openvino", "float32", 1, specs, (), {}, "", "regression").save(tmp_path)
     monkeypatch.setattr(tuning, "TuningWorker", bench)
     tuned = tuning.tune(tmp_path, BATCHES, seconds=2, timeout_s=60)
-    assert tuned.candidate.options == ({} if reason else {"single_row_program": True})
+    assert ("single_row_program" in tuned.candidate.options) == (not reason)
     assert (tuned.trials[-1].value, tuned.trials[-1].reason) == (True, reason)
 
 
