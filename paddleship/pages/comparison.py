@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -13,17 +13,34 @@ from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
 from paddleship.statistics.estimates import Difference
 from paddleship.sweep import choice
-from paddleship.sweep.objectives import OBJECTIVES, against_next, cost, difference_text, in_parentheses, incomparable, values
+from paddleship.sweep.objectives import (
+    BY_VALUE,
+    OBJECTIVES,
+    against_next,
+    compared,
+    cost,
+    difference_text,
+    in_parentheses,
+    incomparable,
+    only_by_value,
+    values,
+)
 from paddleship.sweep.variant import Figures
 
-_ADVICE = {
+_CLOSE_ADVICE = {
     "score": "more held-out rows would tell, or other seeds",
     "latency": "`paddleship images compare` measures two images in turns, and can tell smaller differences",
     "size": "",
 }
+_NOT_COMPARED_ADVICE = {
+    "score": "scores of one metric on the same rows would tell",
+    "latency": "`paddleship images compare` measures two images in turns, on one machine",
+    "size": "`package` gives each run an image, whose sizes compare",
+}
 _DISTURBED = "disturbed"  # the kind of finding that a benchmark that is not valid has
 _TASK = ("data.task", "data.classes", "data.label")
 _MOST_LISTED = 6
+_CANNOT_TELL = "It cannot be told which is better"
 
 
 @dataclass(frozen=True)
@@ -60,17 +77,9 @@ def answer(runs: Sequence[Compared]) -> str:
 
 
 def best(runs: Sequence[Compared]) -> str | None:
-    """The run that beats each other one that can be chosen; None if there is none. Without a better score it must be compared in all."""
-    return None if _tasks(runs) else _first_among(_usable(runs), _beats)
-
-
-def _first_among(usable: Mapping[str, Figures], beats: Callable[[Figures, Figures], bool]) -> str | None:
-    return next((name for name, one in usable.items() if all(name == other or beats(one, usable[other]) for other in usable)), None)
-
-
-def _beats(one: Figures, other: Figures) -> bool:
-    unknown = any(incomparable(objective, one, other) for objective in OBJECTIVES)
-    return choice.beats(one, other) and (not unknown or choice.compare("score", one, other) == Difference.BETTER)
+    """The run that beats each other one that can be chosen; None if there is none."""
+    usable = {} if _tasks(runs) else _usable(runs)
+    return next((name for name, one in usable.items() if all(name == other or choice.beats(one, usable[other]) for other in usable)), None)
 
 
 def _tasks(runs: Sequence[Compared]) -> str:
@@ -132,36 +141,61 @@ def _better(best: str, usable: Mapping[str, Figures]) -> str:
     """The run that beats each other one, with the objectives in which it does, against the next best; and what is known of the others."""
     others = {name: figures for name, figures in usable.items() if name != best}
     better = [objective for objective in OBJECTIVES if _in(objective, usable[best], others.values())]
-    parts = [_figures(objective, usable[best], others) for objective in better]
+    by_value = any(_only_by_value(usable[best], other) for other in others.values())
+    parts = [_figures(objective, usable[best], others, with_difference=not by_value) for objective in better]
     rest = [_state(objective, usable) for objective in OBJECTIVES if objective not in better]
-    return f"{best} is better: {'; '.join(parts) or 'each other one is worse in something'}.{''.join(f' {one}.' for one in rest)}"
+    how = f" {BY_VALUE}" if by_value else ""
+    return f"{best} is better{how}: {'; '.join(parts) or 'each other one is worse in something'}.{''.join(f' {one}.' for one in rest)}"
+
+
+def _only_by_value(one: Figures, other: Figures) -> bool:
+    """Whether one run is better than another by nothing but the value of a score that has no interval."""
+    return only_by_value(one, other) and not any(choice.compare(what, one, other) == Difference.BETTER for what in ("latency", "size"))
 
 
 def _undecided(usable: Mapping[str, Figures]) -> str:
-    """That no run beats all others: because nothing can be told apart, or because others are best in something."""
+    """That no run beats all others: because too little can be told apart, or because each is worse than another one in something."""
     parts = {objective: part for objective in OBJECTIVES if (part := _best_in(objective, usable))}
     rest = [objective for objective in OBJECTIVES if objective not in parts]
     states = "".join(f" {_state(objective, usable)}." for objective in rest)
-    advice = "; ".join(_ADVICE[objective] for objective in rest if _ADVICE[objective] and _is_open(objective, usable))
+    advice = "; ".join(filter(None, (_advice(objective, usable, told=objective in parts) for objective in OBJECTIVES)))
     advice = f" {advice[0].upper()}{advice[1:]}." if advice else ""
     if not parts:
-        return f"It cannot be told which is better.{states}{advice}"
-    if _first_among(usable, choice.beats):
-        return f"It cannot be told which is better: {'; '.join(parts.values())}.{states}{advice}"
-    return f"No run is better in everything: {'; '.join(parts.values())}.{states}{advice}"
+        return f"{_CANNOT_TELL}.{states}{advice}"
+    verdict = "No run is better in everything" if all(_is_worse(one, usable.values()) for one in usable.values()) else _CANNOT_TELL
+    return f"{verdict}: {'; '.join(parts.values())}.{states}{advice}"
+
+
+def _is_worse(one: Figures, runs: Iterable[Figures]) -> bool:
+    """Whether a run is measurably worse than another one in something."""
+    return any(choice.compare(objective, one, other) == Difference.WORSE for other in runs for objective in OBJECTIVES)
+
+
+def _advice(objective: str, usable: Mapping[str, Figures], *, told: bool) -> str:
+    """What would tell more about an objective; empty if it is told, or no measurement would."""
+    if any(not _have_no_score(objective, pair) and incomparable(objective, *pair) for pair in combinations(usable.values(), 2)):
+        return _NOT_COMPARED_ADVICE[objective]
+    return "" if told or not _is_open(objective, usable) else _CLOSE_ADVICE[objective]
+
+
+def _have_no_score(objective: str, runs: Iterable[Figures]) -> bool:
+    return objective == "score" and not any(one.score for one in runs)
 
 
 def _best_in(objective: str, usable: Mapping[str, Figures]) -> str:
     """The runs that none is measurably better than in an objective, with the next best; empty if that are all that can be compared."""
-    alike = choice.leaders(objective, usable)
-    best = min(alike, key=lambda name: cost(objective)(alike[name]))
+    group = compared(objective, usable)
+    alike = choice.leaders(objective, group)
+    best = min(alike, key=lambda name: cost(objective)(alike[name]), default="")
     others = {
-        name: one for name, one in usable.items() if name not in alike and choice.compare(objective, alike[best], one) == Difference.BETTER
+        name: one for name, one in group.items() if name not in alike and choice.compare(objective, alike[best], one) == Difference.BETTER
     }
     if not others:
         return ""
+    apart = {name: incomparable(objective, usable[best], usable[name]) for name in usable if name not in group}
+    note = f", not compared with {_listed([*apart])}, because {_listed([*dict.fromkeys(apart.values())])}" if apart else ""
     verb = "has" if len(alike) == 1 else "have"
-    return f"{_listed([*alike])} {verb} the best {objective} ({_figures(objective, usable[best], others)})"
+    return f"{_listed([*alike])} {verb} the best {objective} ({_figures(objective, usable[best], others)}){note}"
 
 
 def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
@@ -171,6 +205,8 @@ def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
 
 def _state(objective: str, usable: Mapping[str, Figures]) -> str:
     """What is known of an objective in which no run is better than all others."""
+    if _have_no_score(objective, usable.values()):
+        return "No run has a score"
     title = objective.capitalize()
     pairs = [incomparable(objective, one, other) for one, other in combinations(usable.values(), 2)]
     if reasons := dict.fromkeys(filter(None, pairs)):
@@ -186,16 +222,17 @@ def _state(objective: str, usable: Mapping[str, Figures]) -> str:
 
 
 def _is_open(objective: str, usable: Mapping[str, Figures]) -> bool:
-    """Whether a further measurement could tell: the values differ, or some are not valid."""
+    """Whether a further measurement could tell: the values differ."""
     scores_known = objective != "score" or all(one.score for one in usable.values())
     return scores_known and len({values(objective, one, one)[0] for one in usable.values()}) > 1
 
 
-def _figures(objective: str, one: Figures, others: Mapping[str, Figures]) -> str:
+def _figures(objective: str, one: Figures, others: Mapping[str, Figures], *, with_difference: bool = True) -> str:
     """The value of a run in an objective, against the next best."""
     own, theirs, name = against_next(objective, one, others)
     what = {"score": f"{one.score_name.replace('_', ' ')} {own}", "latency": f"{own} for a request", "size": own}[objective]
-    return f"{what} against {theirs} of {name}{in_parentheses(difference_text(objective, one, others[name]))}"
+    seen = difference_text(objective, one, others[name]) if with_difference else ""
+    return f"{what} against {theirs} of {name}{in_parentheses(seen)}"
 
 
 def _listed(names: Sequence[str]) -> str:

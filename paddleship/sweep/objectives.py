@@ -15,6 +15,7 @@ from paddleship.sweep.variant import Figures
 Name = TypeVar("Name", int, str)
 
 OBJECTIVES = ("score", "latency", "size")
+BY_VALUE = "by value, without an interval"
 
 
 def cost(objective: str) -> Callable[[Figures], float]:
@@ -36,6 +37,25 @@ def incomparable(objective: str, one: Figures, other: Figures) -> str:
             return "the machine was not free"
         return "it was measured on different machines" if one.measured_on != other.measured_on else _eager_differs(one, other)
     return _incomparable_scores(one, other)
+
+
+def compared(objective: str, among: Mapping[Name, Figures]) -> dict[Name, Figures]:
+    """The largest group of figures that all compare with each other; empty if no two do, or if another group is as large."""
+    groups = list[list[Name]]()
+    for name in among:
+        if not any(name in group for group in groups):
+            groups.append(_comparable_with(name, objective, among))
+    most = max(map(len, groups), default=0)
+    largest = [group for group in groups if len(group) == most > 1]
+    return {name: among[name] for name in among if name in largest[0]} if len(largest) == 1 else {}
+
+
+def _comparable_with(name: Name, objective: str, among: Mapping[Name, Figures]) -> list[Name]:
+    group = [name]
+    for other, figures in among.items():
+        if other != name and not any(incomparable(objective, figures, among[member]) for member in group):
+            group.append(other)
+    return group
 
 
 def _eager_differs(one: Figures, other: Figures) -> str:
@@ -82,13 +102,20 @@ def score_difference(one: Figures, other: Figures) -> Interval | None:
     return paired_scores.difference(row_scores.unpack(one.row_scores), row_scores.unpack(other.row_scores))
 
 
+def only_by_value(one: Figures, other: Figures) -> bool:
+    """Whether two scores compare, but by their value alone: without an interval."""
+    if incomparable("score", one, other) or score_difference(one, other):
+        return False
+    return not (one.score_has_interval and other.score_has_interval)
+
+
 def difference_text(objective: str, one: Figures, other: Figures) -> str:
     """What is known of the difference of two scores: its interval, or that there is none. Empty for other objectives."""
     if objective != "score" or incomparable("score", one, other):
         return ""
     if seen := score_difference(one, other):
         return change(*seen)
-    return "" if one.score_has_interval else "by value, without an interval"
+    return BY_VALUE if only_by_value(one, other) else ""
 
 
 def in_parentheses(text: str) -> str:

@@ -56,7 +56,9 @@ class Sweep(Section):
     min_score: Annotated[float, Field(le=1)] | None = Field(
         None, description="a variant whose validation score is below it cannot be chosen"
     )
-    max_p50_ms: Annotated[float, Field(gt=0)] | None = Field(None, description="a variant above it cannot be chosen")
+    max_p50_ms: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="a variant above it, or with a p50 that is not valid, cannot be chosen"
+    )
     max_size_bytes: Positive | None = Field(
         None, description="a variant above it cannot be chosen: of the winner's files, or of the image where package ran"
     )

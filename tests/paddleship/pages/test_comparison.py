@@ -33,8 +33,8 @@ def test_a_trade_names_the_best_in_each_objective():
 def test_runs_that_share_the_best_of_something_are_named_together_and_no_difference_is_denied():
     said = answer(run("a", size=15e6), run("b", size=28e6, accuracy=0.861), run("c", size=15e6))
     assert said == (
-        "No run is better in everything: a and c have the best size (15.0 MB against 28.0 MB of b). No difference in score shows (0.8610 "
-        "against 0.8600). Latency is equal (20.0 µs). More held-out rows would tell, or other seeds."
+        "It cannot be told which is better: a and c have the best size (15.0 MB against 28.0 MB of b). No difference in score shows "
+        "(0.8610 against 0.8600). Latency is equal (20.0 µs). More held-out rows would tell, or other seeds."
     )
 
 
@@ -94,6 +94,78 @@ def test_the_smaller_of_two_that_were_not_compared_in_speed_is_not_called_better
     assert answer(*runs).startswith("It cannot be told which is better: a has the best size (10.2 MB against 10.4 MB of b). Score is equal")
     three = answer(*runs, run("c", size=10.6e6, valid=False))
     assert "Latency is not compared, because the machine was not free." in three
+
+
+def few_rows(name, right, **values):
+    made = reports(accuracy=right / 20, **values)
+    made[0].metrics["validation_rows"] = 20
+    made[1].facts["row_scores"] = row_scores.pack((np.arange(20) < right) / 20)
+    return Compared.of(name, made, {})
+
+
+def test_a_worse_model_is_not_better_for_its_size_where_too_few_rows_show_no_difference():
+    runs = few_rows("large", 18, size=206e6), few_rows("small", 13, size=180e6)
+    assert comparison.best(runs) is None
+    said = answer(*runs)
+    assert said.startswith("It cannot be told which is better: small has the best size (180 MB against 206 MB of large). No difference in")
+    assert said.endswith("More held-out rows would tell, or other seeds.")
+    assert comparison.best([few_rows("large", 18, size=206e6), few_rows("small", 18, size=180e6)]) == "small"
+
+
+def on_host(name, host, **values):
+    made = reports(**values)
+    next(one for one in made if one.stage == "benchmark").facts["measured_on"] = host
+    return Compared.of(name, made, {})
+
+
+def test_a_better_score_alone_is_not_better_where_the_latency_was_not_compared():
+    invalid = run("a", accuracy=0.9, p50=5.0, valid=False), run("b", accuracy=0.8)
+    elsewhere = on_host("a", "h1", accuracy=0.9, p50=5.0), on_host("b", "h2", accuracy=0.8)
+    for runs, reason in ((invalid, "the machine was not free"), (elsewhere, "it was measured on different machines")):
+        assert comparison.best(runs) is None
+        said = answer(*runs)
+        assert said.startswith("It cannot be told which is better: a has the best score (validation accuracy 0.9000 against 0.8000 of b).")
+        assert f"Latency is not compared, because {reason}." in said
+        assert said.endswith("`paddleship images compare` measures two images in turns, on one machine.")
+
+
+def test_a_run_that_is_not_compared_with_the_others_leads_in_nothing():
+    hosts = on_host("a", "h1", p50=0.02), on_host("b", "h1", p50=0.04), on_host("c", "h2", p50=2.0)
+    assert answer(*hosts).startswith(
+        "It cannot be told which is better: a has the best latency (20.0 µs for a request against 40.0 µs of b), not compared with c, "
+        "because it was measured on different machines."
+    )
+    pairs = answer(*hosts, on_host("d", "h2", p50=1.0))
+    assert "Latency is not compared everywhere, because it was measured on different machines." in pairs
+    assert "best latency" not in pairs
+
+
+def scored(name, metric, value, **values):
+    made = reports(**values)
+    made[1].metrics.clear()
+    made[1].metrics |= {f"validation_{metric}": value, f"test_{metric}": value}
+    return Compared.of(name, made, {})
+
+
+def test_a_score_without_an_interval_makes_a_run_better_by_value():
+    assert answer(scored("a", "r2", 0.9), scored("b", "r2", 0.8)).startswith(
+        "a is better by value, without an interval: validation r2 0.9000 against 0.8000 of b. Latency"
+    )
+    faster = answer(scored("a", "r2", 0.9), scored("b", "r2", 0.8, p50=0.2))
+    assert faster.startswith("a is better: validation r2 0.9000 against 0.8000 of b (by value, without an interval); 20.0 µs")
+
+
+def test_more_rows_are_no_advice_for_scores_of_different_metrics():
+    said = answer(run("a"), scored("b", "r2", 0.9))
+    assert "More held-out rows" not in said
+    assert said.endswith("Scores of one metric on the same rows would tell.")
+
+
+def test_runs_without_a_score_are_compared_in_what_they_have():
+    one, other = reports(p50=0.02), reports(p50=0.2)
+    del one[1], other[1]
+    said = answer(Compared.of("a", one, {}), Compared.of("b", other, {}))
+    assert said == "a is better: 20.0 µs for a request against 200 µs of b. No run has a score. Size is equal (252 MB)."
 
 
 def test_runs_of_different_tasks_are_not_ranked():

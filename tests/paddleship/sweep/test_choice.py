@@ -74,7 +74,7 @@ def test_a_better_value_that_was_not_chosen_is_explained():
     found = chosen(variants)
     assert found.best == 2
     score, latency = found.reason.replace("\xa0", " ").split("; best")
-    assert score.startswith("in score, none is measurably better than 1, 2 (0.9000 to 0.8980; +0.0020, 95% interval -0.00")
+    assert score.startswith("in score, none is measurably better than 1 and 2 (0.9000 to 0.8980; +0.0020, 95% interval -0.00")
     assert latency == " in latency: 1.00 ms against 2.00 ms of variant 1"
 
 
@@ -91,10 +91,19 @@ def test_what_is_not_valid_or_unknown_is_no_reason_to_be_chosen():
     variants = {1: figures(0.9, 0.5, valid=False), 2: figures(0.9, 1.0), 3: figures(0.9, 5.0)}
     found = chosen(variants, choose="latency")
     assert found.best == 2
-    assert found.reason.replace("\xa0", " ") == "best in latency: 1.00 ms against 5.00 ms of variant 3"
+    seen = "best in latency: 1.00 ms against 5.00 ms of variant 3 (1 is not compared: the machine was not free)"
+    assert found.reason.replace("\xa0", " ") == seen
     unknown = {1: figures(0.9, 1.0).model_copy(update={"score": None}), 2: figures(-0.5, 1.0)}
     assert chosen(unknown).best == 2
-    assert "not valid: the machine was not free" in chosen({1: figures(0.9, 1.2, valid=False)}, max_p50_ms=1.0).refused[1]
+
+
+@pytest.mark.parametrize("p50", [0.9, 1.2])
+def test_a_p50_that_is_not_valid_does_not_meet_the_limit_and_asks_for_another_measurement(p50):
+    refused = {1: f"p50 {p50} ms does not meet 1 ms: the speed is not valid, the machine was not free"}
+    found = chosen({1: figures(0.95, p50, valid=False), 2: figures(0.9, 0.95)}, max_p50_ms=1.0)
+    assert (found.best, found.refused) == (2, refused)
+    none = chosen({1: figures(0.95, p50, valid=False)}, max_p50_ms=1.0)
+    assert none.reason == f"no variant can be chosen: {refused[1]} (variant 1): measure again on an idle machine"
 
 
 def test_sizes_of_different_things_and_scores_of_different_metrics_are_not_compared():
@@ -102,6 +111,58 @@ def test_sizes_of_different_things_and_scores_of_different_metrics_are_not_compa
     assert choice.compare("size", figures(size=10), image) == CANNOT_TELL
     one, other = (figures(score, score_code=f"metric theirs:auc {code}") for score, code in ((0.9, "1a"), (0.4, "2b")))
     assert choice.compare("score", one, other) == CANNOT_TELL
+
+
+def test_a_variant_is_not_beaten_by_a_smaller_one_whose_score_is_lower_by_value():
+    large, small = figures(0.9, size=206), figures(0.885, size=180)
+    assert not choice.beats(small, large)
+    assert choice.beats(figures(0.9, size=180), large)
+    assert chosen({1: large, 2: small}).front == (1, 2)
+
+
+@pytest.mark.parametrize("changes", [{"valid": False}, {"measured_on": "there"}, {"size_of": SizeOf.IMAGE}, {"data_sha256": "e"}])
+def test_a_variant_beats_no_other_one_that_it_was_not_compared_with_in_everything(changes):
+    assert choice.beats(figures(0.95, 0.5), figures(0.9, 1.0))
+    assert not choice.beats(figures(0.95, 0.5, **changes), figures(0.9, 1.0))
+
+
+def test_figures_without_a_score_are_compared_in_what_they_have():
+    slow, fast = (figures(p50=p50).model_copy(update={"score": None}) for p50 in (1.0, 0.5))
+    assert choice.beats(fast, slow)
+    assert not choice.beats(fast, figures())
+
+
+def test_the_leaders_are_among_those_that_are_compared_with_each_other():
+    hosts = {"a": figures(p50=0.02), "b": figures(p50=0.04), "c": figures(p50=2.0, measured_on="there")}
+    assert [*choice.leaders("latency", hosts)] == ["a"]
+    assert [*choice.leaders("latency", hosts | {"d": figures(p50=1.0, measured_on="there")})] == ["a", "d"]
+    rows_apart = {1: figures(0.95), 2: figures(0.8), 3: figures(0.3, data_sha256="e")}
+    assert [*choice.leaders("score", rows_apart)] == [1]
+
+
+def test_a_score_on_other_rows_is_not_chosen_and_the_reason_names_it():
+    found = chosen({1: figures(0.95), 2: figures(0.8), 3: figures(0.3, 0.1, data_sha256="e")})
+    assert found.best == 1
+    assert found.reason == "best in score: 0.9500 against 0.8000 of variant 2 (3 is not compared: the scores are on different rows)"
+
+
+def test_what_was_not_compared_is_not_decided_by_its_value():
+    apart = {1: figures(0.8), 2: figures(0.9, data_sha256="e")}
+    found = chosen(apart)
+    assert found.best == 1
+    assert found.reason.startswith("in score, 1 and 2 are not compared with each other, because the scores are on different rows; ")
+    assert found.reason.endswith("; nothing that was compared tells 1 and 2 apart, and 1 is the first")
+    by_latency = chosen({1: apart[1], 2: figures(0.9, 0.99, data_sha256="e")})
+    assert by_latency.best == 2
+    assert by_latency.reason.endswith("; 2 has the best latency by value")
+
+
+def test_the_value_is_the_best_of_those_that_are_left_only():
+    found = chosen({1: figures(0.904, 2.0), 2: figures(0.902), 3: figures(0.9)})
+    assert found.best == 2
+    reason = found.reason.replace("\xa0", " ")
+    assert "; in latency, 2 and 3 share the best (1.00 ms); " in reason
+    assert reason.endswith("; of 2 and 3, which are left, 2 has the best score by value")
 
 
 def chosen(variants, **settings):
@@ -130,8 +191,8 @@ def test_what_cannot_be_told_apart_is_decided_by_the_next_objective():
     found = chosen({1: figures(0.905, 2.0, 90), 2: figures(0.9, 1.0, 100), 3: figures(0.7, 0.5, 80)})
     assert found.best == 2
     score, latency = found.reason.replace("\xa0", " ").split("; ")
-    assert score == "in score, none is measurably better than 1, 2 (0.9050 to 0.9000)"
-    assert latency == "best in latency: 1.00 ms against 2.00 ms of variant 1"
+    assert score == "in score, none is measurably better than 1 and 2 (0.9050 to 0.9000)"
+    assert latency == "of 1 and 2, which are left, 2 is best in latency: 1.00 ms against 2.00 ms of variant 1"
 
 
 def test_the_reason_has_the_digits_that_show_it():
@@ -145,7 +206,7 @@ def test_the_reason_has_the_digits_that_show_it():
 def test_variants_that_are_the_same_in_everything_are_decided_by_their_value():
     found = chosen({1: figures(0.9), 2: figures(0.904)})
     assert found.best == 2
-    same = "in latency, 1, 2 have the same (1.00 ms); in size, 1, 2 have the same"
+    same = "in latency, 1 and 2 have the same (1.00 ms); in size, 1 and 2 have the same"
     assert same in found.reason.replace("\xa0", " ")
     assert found.reason.endswith("; 2 has the best score by value")
 
