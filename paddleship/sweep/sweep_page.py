@@ -14,6 +14,7 @@ from paddleship.reports.report import Report
 from paddleship.reports.verdict import Verdict
 from paddleship.shipped.computing.files import write_text
 from paddleship.sweep.choice import Choice
+from paddleship.sweep.unmet import NOT_VALID
 from paddleship.sweep.variant import DONE, Figures, Variant
 
 COLUMNS = ("", "variant", "params", "outcome", "score", "time of a request", "speedup over its eager", "size MB", "winner")
@@ -33,7 +34,8 @@ def report(name: str, variants: Sequence[Variant], choice: Choice, folder: Path)
     metrics: dict[str, float | int] = {"variants": len(variants), "variants_done": len(done), "variants_in_front": len(choice.front)}
     if choice.best is not None:
         best = done[choice.best]
-        metrics |= {"best_variant": choice.best, "best_p50_ms": best.p50_ms.value, "best_speedup": best.speedup.value}
+        metrics |= {"best_variant": choice.best}
+        metrics |= {"best_p50_ms": best.p50_ms.value, "best_speedup": best.speedup.value} if best.valid else {}
         metrics |= {"best_size_bytes": best.size_bytes} | ({f"best_{best.score_name}": best.score.value} if best.score else {})
     return Report(
         stage="sweep",
@@ -55,7 +57,8 @@ def headline(variants: Sequence[Variant], choice: Choice) -> str:
         return choice.reason
     tested = f" (test {share(figures.test_score)})" if figures.test_score is not None else ""
     parts = [f"{figures.score_name.replace('_', ' ')} {share(figures.score.value)}{tested}"] if figures.score else []
-    parts += [f"{units.duration(figures.p50_ms.value)} for a request", units.size(figures.size_bytes)]
+    doubt = "" if figures.valid else f" ({NOT_VALID})"
+    parts += [f"{units.duration(figures.p50_ms.value)} for a request{doubt}", units.size(figures.size_bytes)]
     return f"variant {best.number} ({best.label}) is chosen, with {', '.join(parts)}: {choice.reason}"
 
 

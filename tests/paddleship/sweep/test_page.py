@@ -33,6 +33,15 @@ def test_what_cannot_be_compared_is_said(tmp_path):
     assert "do not have the same rows" in text
 
 
+def test_a_p50_that_is_not_valid_has_its_doubt_beside_it_and_is_no_metric_of_the_sweep(tmp_path):
+    report, _ = paged([done(1, score=0.95, valid=False), done(2)], tmp_path)
+    assert "1.00\xa0ms for a request (the speed is not valid, the machine was not free), " in report.headline
+    assert report.metrics["best_variant"] == 1
+    assert not {"best_p50_ms", "best_speedup"} & report.metrics.keys()
+    valid, _ = paged([done(1, score=0.95), done(2)], tmp_path)
+    assert valid.metrics["best_p50_ms"] == 1.0
+
+
 def test_a_sweep_in_which_nothing_may_be_chosen_says_why(tmp_path):
     report, text = paged([done(1), failed(2)], tmp_path, max_p50_ms=0.1)
     assert not report.verdict
