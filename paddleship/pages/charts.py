@@ -19,21 +19,32 @@ _SIZED = re.compile(r'<svg([^>]*?) width="[^"]*pt" height="[^"]*pt"')
 
 
 class Point(NamedTuple):
-    """One candidate or run: its latency in ms and its score, each with its interval, and whether it is the one to look at."""
+    """One candidate or run: its latency in ms and its score, each with its interval, whether it is the one to look at,
+    whether its latency is valid, and whether it can be chosen."""
 
     label: str
     p50_ms: Interval
     score: Interval
     chosen: bool
     valid: bool = True
+    usable: bool = True
+
+    @property
+    def filled(self) -> bool:
+        return self.valid and self.usable
 
 
 def score_against_latency(
-    points: Sequence[Point], *, title: str, score: str, ends: tuple[float | None, float | None] = (None, None)
+    points: Sequence[Point],
+    *,
+    title: str,
+    score: str,
+    spread: str = "95% interval",
+    ends: tuple[float | None, float | None] = (None, None),
 ) -> str:
-    """The points with their intervals; left is faster, up is better. A latency that is not valid is hollow.
+    """The points with their intervals; left is faster, up is better. What is not valid or cannot be chosen is hollow.
 
-    `ends` are those of the range of the score.
+    `spread` is what the interval of a latency is; `ends` are those of the range of the score.
     """
     figure, axes = charts.new(title, height=3.8)
     families, _ = fonts.for_names([point.label for point in points])
@@ -43,7 +54,7 @@ def score_against_latency(
         spread_x = [[point.p50_ms.value - point.p50_ms.low], [point.p50_ms.high - point.p50_ms.value]]
         low, high = _within(point.score, ends)
         spread_y = [[point.score.value - low], [high - point.score.value]]
-        face = color if point.valid else "white"
+        face = color if point.filled else "white"
         axes.errorbar(point.p50_ms.value, point.score.value, spread_y, spread_x, fmt="o", color=color, markerfacecolor=face, capsize=3)
         text = axes.annotate(
             labels.wrapped(point.label, _LABEL),
@@ -63,13 +74,17 @@ def score_against_latency(
     room = max(_LEAST_RANGE * abs(high + low) / 2 - (high - low), 0) / 2  # so that no rounding looks like a difference
     axes.set_ylim(low - room, high + room)
     charts.limit_scores(axes, ends)
-    axes.set_xlabel(
-        "median time of a request in ms (left is faster), 95% interval"
-        + ("" if all(one.valid for one in points) else "; hollow: not valid")
-    )
+    axes.set_xlabel(f"median time of a request in ms (left is faster), {spread}{_hollow(points)}")
     axes.set_ylabel(score)
     labels.place(axes, texts)
     return _svg(figure)
+
+
+def _hollow(points: Sequence[Point]) -> str:
+    """What hollow points are; empty if there is none."""
+    invalid, unusable = not all(one.valid for one in points), not all(one.usable for one in points)
+    reasons = ["not valid"] * invalid + ["cannot be chosen"] * unusable
+    return f"; hollow: {' or '.join(reasons)}" if reasons else ""
 
 
 def _within(interval: Interval, ends: tuple[float | None, float | None]) -> tuple[float, float]:

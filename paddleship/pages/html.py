@@ -12,7 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from paddleship.errors import RequestError
-from paddleship.reports import units
+from paddleship.reports import figures, units
+from paddleship.reports.finding import counted
 from paddleship.shipped.computing.preprocess.pictures import MOST_PIXELS, decoded
 
 _MOST_PICTURE_BYTES = 1_200_000  # of a page, so that it stays below 2 MB with what else it has
@@ -72,7 +73,10 @@ def _environment() -> Environment:
     )
     environment.filters |= {
         "with_code": with_code,
+        "counted": counted,
         "duration": units.duration,
+        "percent": figures.percent,
+        "share": figures.share,
         "size": units.size,
         "three": units.three,
         "times": units.times,

@@ -60,6 +60,12 @@ def share(value: float) -> str:
     return limit(value) if float(text) in (0, 1) and value != float(text) else text
 
 
+def percent(value: float) -> str:
+    """A share as a percentage with two decimals, or more where it would be read as exactly 0 or 100%."""
+    text, end = f"{100 * value:.2f}", 0 if value < 0.5 else 100
+    return f"{beside(100 * value, end) if float(text) == end and 100 * value != end else text}%"
+
+
 def shares(one: float, other: float) -> tuple[str, str]:
     """Two scores that are compared: with four decimals, or more where they would look the same."""
     texts = share(one), share(other)

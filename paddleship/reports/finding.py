@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -94,6 +96,12 @@ KINDS: dict[str, str] = {
     "training-differs": "loss, gradients or kept statistics differ when the model trains as `to_static`",
     "wrong-answers": "the answers are wrong and none of the causes above was found",
 }
+
+
+def counted(severities: Iterable[str]) -> str:
+    """How many errors and warnings there are: `1 error and 2 warnings`; empty if there is none."""
+    counts = Counter(severities)
+    return " and ".join(f"{counts[one]} {one}{'s' * (counts[one] > 1)}" for one in ("error", "warning") if counts[one])
 
 
 @dataclass(frozen=True)

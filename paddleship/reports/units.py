@@ -38,6 +38,12 @@ def three(value: float) -> str:
     return f"{value:#.3g}".rstrip(".") if abs(value) < 999.5 else f"{value:,.0f}"
 
 
+def threes(one: float, other: float) -> tuple[str, str]:
+    """Two numbers that are compared: in three significant digits, or more where they would look the same."""
+    texts = three(one), three(other)
+    return texts if one == other or texts[0] != texts[1] else distinct(one, other, 3)
+
+
 def _text(value: float, units: _Units) -> str:
     factor, unit = _unit(value, units)
     return f"{three(factor * value)}\N{NO-BREAK SPACE}{unit}"

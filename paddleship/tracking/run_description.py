@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from paddleship.pages import first_screen
@@ -22,7 +22,7 @@ def markdown(reports: Iterable[Report], *, links: Mapping[str, str], failure: st
     lines = [first_screen.of_run(ordered, failure=failure).markdown() + _reason(ordered)]
     rows = candidate_rows(ordered)
     if rows:
-        lines += ["", "| candidate | p50 ms | p99 ms | rows/s | memory MB | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
+        lines += ["", "| candidate | p50 | p99 | rows/s | memory | noise ratio | verdict |", "|---|---|---|---|---|---|---|"]
         winner_first = sorted(rows.items(), key=lambda item: not item[1].get("winner"))  # MLflow folds all rows except the first ones
         lines += [_candidate(name, row) for name, row in winner_first]
         lines += [
@@ -64,10 +64,11 @@ def _reason(reports: Iterable[Report]) -> str:
 
 
 def _candidate(name: str, row: dict[str, Any]) -> str:
-    cells = [_number(row.get("p50_ms")), _number(row.get("p99_ms")), _number(row.get("throughput_per_s"), 0)]
-    memory, device = row.get("peak_memory_bytes"), row.get("peak_device_memory_bytes")
-    cells += [_number(memory / 1e6 if memory else None, 0) + (f" + {_number(device / 1e6, 0)} on GPUs" if device else "")]
-    cells += [_number(row.get("noise_ratio"), 2)]
+    cells = [_text(units.duration, row.get("p50_ms")), _text(units.duration, row.get("p99_ms"))]
+    cells += [_text(units.three, row.get("throughput_per_s"))]
+    device = row.get("peak_device_memory_bytes")
+    cells += [_text(units.size, row.get("peak_memory_bytes") or None) + (f" + {units.size(device)} on GPUs" if device else "")]
+    cells += [_text(units.three, row.get("noise_ratio"))]
     verdict = row.get("reason") or ("**winner**" if row.get("winner") else row.get("status", ""))
     return f"| {cell(f'**{name}**' if row.get('winner') else name)} | {' | '.join(cells)} | {cell(verdict)} |"
 
@@ -88,5 +89,5 @@ def _finding(finding: Finding) -> str:
     return f"**{finding.severity}** `{finding.kind}`: {text(f'{finding.message}{where}. {finding.advice}'.strip())}"
 
 
-def _number(value: float | None, digits: int = 3) -> str:
-    return "–" if value is None else f"{value:,.{digits}f}"
+def _text(unit: Callable[[float], str], value: float | None) -> str:
+    return "–" if value is None else unit(value)

@@ -1,6 +1,7 @@
 """Reports of a run that measured two candidates, and what of them a test changes."""
 
 from paddleship.reports.finding import Finding
+from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.reports.statuses import Status
 from paddleship.reports.verdict import Check, Verdict
@@ -40,7 +41,13 @@ def reports(
         measured["eager"] = {"status": Status.MEASURED, "p50_ms": eager, "winner": False}
     proven = {name: {"status": Status.PROVEN, "flip_rate": flips, "noise_ratio": 0.9} for name in names}
     made = [
-        Report(stage="prepare", headline="2,000 rows", metrics={"validation_rows": 2000}, verdict=PASSED, facts={"data_sha256": "da7a"}),
+        Report(
+            stage="prepare",
+            headline="2,000 rows",
+            metrics={"validation_rows": 2000, "test_rows": 1000},
+            verdict=PASSED,
+            facts={"data_sha256": "da7a"},
+        ),
         Report(
             stage="train",
             headline="trained",
@@ -57,7 +64,7 @@ def reports(
             facts={"winner": names[0], "benchmark_valid": valid, "reason": "it is the fastest", "effect": 0.05},
         ),
         Report(stage="package", headline="packed", metrics={"image_bytes": size}, verdict=PASSED),
+        *(Report(stage=stage, headline="done", verdict=PASSED) for stage in ("export", "optimize")),
         Report(stage="accept", headline="accepted", verdict=Verdict(checks=[Check.at_most("wrong_answers", accept.get("wrong", 0), 0)])),
     ]
-    stages = [report.stage for report in made]
-    return made[: stages.index(until) + 1]
+    return [report for report in made if STAGES.index(report.stage) <= STAGES.index(until)]

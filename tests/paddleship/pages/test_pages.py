@@ -55,7 +55,7 @@ def parts(page):
 def test_the_page_of_a_run_begins_with_the_answer_and_the_verdict(tmp_path):
     read = parts(run_page.of("reviews", reports(), tmp_path, params={"train.epochs": "6"}))
     text = read.text.replace("\xa0", " ")
-    assert text.index("onnxruntime is 7.50× as fast as eager") < text.index("All 6 gates passed") < text.index("Score and latency")
+    assert text.index("onnxruntime is 7.50× as fast as eager") < text.index("All 8 gates passed") < text.index("Score and latency")
     assert all(part in text for part in ("train.epochs", "the loss is flat", "train.learning_rate", "wrong_answers", "da7a"))
 
 
@@ -184,8 +184,8 @@ def pages(folder):
     many = reports(names=[f"candidate-{number}" for number in range(40)])
     runs = [Compared.of("a", reports(accuracy=0.9), {}), Compared.of("b", reports(accuracy=0.7, valid=False), {})]
     return {
-        "Chinese": (run_page.of("评论", chinese, folder, params={"类": "好"}), "红酒 is 7.50× as fast as eager", "All 6 gates passed"),
-        "40 candidates": (run_page.of("many", many, folder, params={}), "candidate-0 is 7.50×", "All 6 gates passed"),
+        "Chinese": (run_page.of("评论", chinese, folder, params={"类": "好"}), "红酒 is 7.50× as fast as eager", "All 8 gates passed"),
+        "40 candidates": (run_page.of("many", many, folder, params={}), "candidate-0 is 7.50×", "All 8 gates passed"),
         "failed": (
             run_page.of("bad", reports(until="train"), folder, params={}, failure="train: NaN"),
             "No candidate was measured",
@@ -225,6 +225,7 @@ def warned(run, *messages):
     made = reports(accuracy=0.9 if run == "a" else 0.7)
     made[1].findings = []
     made[3].findings = [Finding("imprecise", "warning", message, "use a machine with dedicated cores") for message in messages]
+    made[3].facts["measured_on"] = "here"
     return Compared.of(run, made, {})
 
 
@@ -237,6 +238,9 @@ def test_a_warning_of_a_run_is_on_the_first_screen_of_its_page_in_amber(tmp_path
     page = run_page.of("r", made, tmp_path, params={})
     (shown,) = re.findall(r'<p class="trust warned">(.*)</p>', page)
     assert shown.endswith("with 1 warning.<br>benchmark: steal was 30%")
+    made[3].facts["benchmark_valid"] = False
+    (below,) = re.findall(r'<p class="trust no">.*</p>\n<p class="trust warned">(.*)</p>', run_page.of("r", made, tmp_path, params={}))
+    assert below.endswith("<br>benchmark: steal was 30%")
     failed = run_page.of("r", made, tmp_path, params={}, failure="train: accuracy is 0.7")
     assert "trust warned" not in failed
 
@@ -251,6 +255,66 @@ def test_a_warning_of_a_run_is_on_the_first_screen_of_a_comparison_in_amber():
     assert page.index(shown) < page.index("<h2>")
     assert ".trust.warned { border-color: var(--warn)" in page
     assert "use a machine with dedicated cores" in parts(page).text
+
+
+def test_a_comparison_claims_the_same_rows_and_machine_only_where_they_are_known():
+    unknown = [warned("a"), warned("b")]
+    for run in unknown:
+        object.__setattr__(run, "figures", run.figures.model_copy(update={"measured_on": ""}))
+    assert '<p class="trust">Every run passed all its gates, on the same rows.</p>' in comparison_page.of(unknown)
+    for run in unknown:
+        object.__setattr__(run, "figures", run.figures.model_copy(update={"data_sha256": ""}))
+    assert '<p class="trust">Every run passed all its gates.</p>' in comparison_page.of(unknown)
+
+
+def test_an_error_on_the_page_of_a_comparison_is_called_one():
+    bad = reports(accuracy=0.7)
+    bad[1].findings = [Finding("bad-model", "error", "x")]
+    bad[3].facts["measured_on"] = "here"
+    page = comparison_page.of([warned("a"), Compared.of("b", bad, {})])
+    assert "passed, with 1 error</td>" in page
+    assert "on the same rows and the same machine, but with errors.<br>" in page
+
+
+def test_a_small_figure_is_not_rounded_to_nothing_on_a_page(tmp_path):
+    made = reports(flips=0.00003)
+    assert "0.003%</td>" in run_page.of("x", made, tmp_path, params={})
+    page = comparison_page.of([Compared.of("a", reports(accuracy=0.99999), {}), Compared.of("b", reports(accuracy=2e-05), {})])
+    assert ">0.99999<" in page
+    assert ">2e-05<" in page
+    assert ">0.0000<" not in page
+
+
+def test_the_range_of_a_latency_in_a_comparison_has_a_name_of_its_own(tmp_path):
+    page = comparison_page.of([Compared.of(name, reports(accuracy=one), {}) for name, one in (("a", 0.9), ("b", 0.8))])
+    assert page.count("comparison range") == 2, "in the head and on the axis"
+    assert "in ms (left is faster), 95% interval" in run_page.of("x", reports(), tmp_path, params={})
+
+
+def test_a_run_that_cannot_be_chosen_is_hollow_and_grey_in_a_chart():
+    runs = [Compared.of("a", reports(wrong=1), {}), Compared.of("b", reports(accuracy=0.7), {})]
+    page = comparison_page.of(runs)
+    assert "hollow: cannot be chosen" in page
+    assert '<td class="missed">failed at accept</td>' in page
+    assert "hollow" not in comparison_page.of(runs[1:] * 2)
+    drawn = charts.score_against_latency(
+        [Point("a", Interval(1, 1, 2), Interval(0.9, 0.8, 1), False, usable=False)], title="x", score="score"
+    )
+    assert "fill: #ffffff; stroke: #" in drawn
+
+
+@pytest.mark.parametrize(
+    ("score", "params", "why"),
+    [
+        ("r2", {"data.task": "classification"}, "the scores of the runs are of different metrics"),
+        ("accuracy", {"data.task": "regression"}, "the runs answer different questions: data.task differs"),
+    ],
+)
+def test_scores_that_are_no_answers_to_one_question_share_no_chart(score, params, why):
+    other = reports()
+    other[1].metrics = {f"validation_{score}": 0.5, f"test_{score}": 0.5}
+    page = comparison_page.of([Compared.of("a", reports(), {"data.task": "classification"}), Compared.of("b", other, params)])
+    assert ("There is no chart, because" in page, why in page, "<svg" in page) == (True, True, False)
 
 
 def test_a_variant_of_a_sweep_shows_its_warnings_on_the_first_screen():

@@ -68,3 +68,11 @@ def test_a_column_has_the_digits_that_tell_its_figures_apart():
 )
 def test_a_difference_that_counts_is_not_read_as_none(interval, text):
     assert figures.change(*interval) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0125, "1.25%"), (0.00003, "0.003%"), (0.99999, "99.999%"), (0, "0.00%"), (1, "100.00%"), (0.999999999, "99.9999999%")],
+)
+def test_a_percentage_is_0_or_100_only_if_it_is(value, text):
+    assert figures.percent(value) == text
