@@ -6,37 +6,39 @@ The exit code is that of the run, see paddleship/errors.py; also 0 if nothing ch
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paddleship.cli import earlier_page
-from paddleship.cli.run_tables import benchmarks_differ, change, number, rows_differ
+from paddleship.cli import earlier_page, run_comparison
+from paddleship.cli.run_pair import RunPair
+from paddleship.cli.run_tables import change
 from paddleship.errors import PaddleshipError, Unavailable, without_credentials
 from paddleship.execution import snapshots
 from paddleship.orchestration.pending_changes import lines
 from paddleship.pages import first_screen, run_page
-from paddleship.reports import markdown
-from paddleship.reports.figures import distinct
+from paddleship.reports import figures, markdown, units
 from paddleship.reports.order import STAGES
 from paddleship.reports.report import Report
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
 from paddleship.statistics.estimates import Difference
+from paddleship.sweep import choice
+from paddleship.sweep.objectives import score_difference
 from paddleship.system import disk
 from paddleship.tracking import client, run_description, runs, spool
 from paddleship.tracking.runs import Run
 
 _PICTURE = "pictures/benchmark/latency.png"
-_SPEEDUP = "benchmark/speedup"
+_SPEEDUP, _P50 = "benchmark/speedup", "benchmark/p50_ms"
 _FIGURES = {
-    "p50 ms": "benchmark/p50_ms",
-    "p99 ms": "benchmark/p99_ms",
-    "noise ratio": "benchmark/noise_ratio",
-    "image MB": "package/image_bytes",
+    "p50": (_P50, units.durations),
+    "p99": ("benchmark/p99_ms", units.durations),
+    "noise ratio": ("benchmark/noise_ratio", units.threes),
+    "image": ("package/image_bytes", units.sizes),
 }
-_MEASURED_HERE = ("p50 ms", "p99 ms")  # figures of one machine, which those of another one cannot be compared with
+_LATENCIES = (_P50, "benchmark/p99_ms", _SPEEDUP)
 
 
 def skip(checkout: Path, report: Path) -> str:
@@ -125,7 +127,7 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
         changed = _concerned(changed, reports)
     if run is None or not reports:
         return [_failed(reason, []) if reason else "MLflow has no reports of this run: see the log of the job", "", *_lines(changed)]
-    text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run), *_lines(changed)]
+    text = [run_description.markdown(reports, links={}, failure=reason or None), *_against_champion(uri, run, reports), *_lines(changed)]
     with tempfile.TemporaryDirectory() as scratch:
         folder.mkdir(parents=True, exist_ok=True)
         if picture := runs.download(uri, run, _PICTURE, Path(scratch)):
@@ -138,56 +140,77 @@ def _report(local: Local, state: Any, changed: Mapping[str, Sequence[str]], fold
     return [*text, "", f"Run `{run.name}` of commit `{run.tags['git_commit']}`{where}."]
 
 
-def _against_champion(uri: str, run: Run) -> list[str]:
-    """This run and the champion side by side."""
+def _against_champion(uri: str, run: Run, reports: Sequence[Report]) -> list[str]:
+    """Which of this run and the champion is better, as `paddleship runs compare` answers it, and both side by side."""
     result = runs.champion(uri, run.model)
     if result is None:
         return ["There is no champion yet that this run could be compared with.", ""]
     version, champion = result
-    rows = [f"| | this run | champion, version {version} | |", "|---|---|---|---|"]
-    rows += [f"| {' | '.join(map(markdown.cell, cells))} |" for cells in compare(run, champion)]
-    return [*rows, ""]
+    name, both = f"the champion, version {version}", (reports, runs.reports(uri, champion))
+    answer = run_comparison.answer([run, champion], both, ["this run", name])
+    rows = [f"| | this run | {name} | |", "|---|---|---|---|"]
+    rows += [f"| {' | '.join(map(markdown.cell, cells))} |" for cells in compare(RunPair.of(run, champion, both))]
+    first, *more = map(markdown.text, answer)
+    return ["", f"**Against the champion:** {first[0].upper()}{first[1:]}", "", *(f"* {line}" for line in more), "", *rows, ""]
 
 
-def compare(run: Run, champion: Run) -> list[tuple[str, str, str, str]]:
+def compare(pair: RunPair) -> list[tuple[str, str, str, str]]:
     """A row for each figure: its name, its values in this run and in the champion's, and what the difference means."""
-    unlike, other_rows = benchmarks_differ(run, champion), rows_differ(run, champion)
+    run, champion = pair.one, pair.other
     rows = [("winner", run.tags.get("winner", "–"), champion.tags.get("winner", "–"), "")]
-    of_training = client.scores(run.metrics)
-    for name, key in {**{key.removeprefix("train/"): key for key in of_training}, **_FIGURES}.items():
-        own_value, champion_value = run.metrics.get(key), champion.metrics.get(key)
-        if key.endswith("_bytes"):
-            own_value, champion_value = (value and value / 1e6 for value in (own_value, champion_value))
-        means = change(key, champion_value, own_value) if own_value is not None and champion_value is not None else ""
-        if means and name in _MEASURED_HERE and unlike:
-            means = unlike
-        if means and key in of_training and other_rows:
-            means = other_rows
-        texts = (
-            (number(own_value), number(champion_value))
-            if own_value is None or champion_value is None
-            else distinct(own_value, champion_value)
-        )
-        rows.append((name, *texts, means))
-    rows.append(("speedup over eager, 95% interval", _interval(run), _interval(champion), _verdict(run, champion)))
-    return rows
+    for key in client.scores(run.metrics):
+        rows.append((key.removeprefix("train/"), *_values(key, pair, figures.distinct), _score_change(key, pair)))
+    for name, (key, texts) in _FIGURES.items():
+        rows.append((name, *_values(key, pair, texts), _figure_change(key, pair)))
+    return [*rows, ("speedup over eager, 95% interval", _interval(run), _interval(champion), _figure_change(_SPEEDUP, pair))]
 
 
-def _verdict(run: Run, champion: Run) -> str:
-    """Whether the speedup over each one's own eager model differs by more than both intervals allow."""
-    if _SPEEDUP not in run.metrics or _SPEEDUP not in champion.metrics:
-        return ""
-    if unlike := benchmarks_differ(run, champion):
-        return f"{Difference.CANNOT_TELL}: {unlike}"
-    if run.metrics[f"{_SPEEDUP}_low"] > champion.metrics[f"{_SPEEDUP}_high"]:
-        return Difference.BETTER
-    return Difference.WORSE if run.metrics[f"{_SPEEDUP}_high"] < champion.metrics[f"{_SPEEDUP}_low"] else Difference.CANNOT_TELL
+def _values(key: str, pair: RunPair, texts: Callable[[float, float], tuple[str, str]]) -> tuple[str, str]:
+    """A figure of both runs as text, with enough digits to differ; a dash where a run has none."""
+    own, theirs = pair.one.metrics.get(key), pair.other.metrics.get(key)
+    if own is not None and theirs is not None:
+        return texts(own, theirs)
+    return "–" if own is None else texts(own, own)[0], "–" if theirs is None else texts(theirs, theirs)[0]
+
+
+def _known(key: str, pair: RunPair, means: str) -> str:
+    """What a difference means; empty unless both runs have the figure."""
+    return means if key in pair.one.metrics and key in pair.other.metrics else ""
+
+
+def _ratio(key: str, pair: RunPair) -> str:
+    return change(key, pair.other.metrics[key], pair.one.metrics[key]) if _known(key, pair, key) else ""
+
+
+def _figure_change(key: str, pair: RunPair) -> str:
+    """The ratio of a figure, for p50 with the verdict; a latency or speedup that does not compare has the reason instead."""
+    if key in _LATENCIES and (reason := pair.latencies_differ):
+        return _known(key, pair, reason)
+    ratio = _ratio(key, pair)
+    return f"{ratio}: {_verdict(pair)}" if ratio and key == _P50 else ratio
+
+
+def _score_change(key: str, pair: RunPair) -> str:
+    """The difference of a score, with the interval of paired rows for the one on the validation rows, if they are known."""
+    if reason := pair.scores_differ:
+        return _known(key, pair, reason)
+    if pair.first and pair.second and key == f"train/{pair.first.score_name}" and (seen := score_difference(pair.first, pair.second)):
+        return figures.change(*seen)
+    return _ratio(key, pair)
+
+
+def _verdict(pair: RunPair) -> str:
+    """Whether the latency of this run is better, as a sweep decides it; never of a run that did not pass."""
+    if failed := [name for name, run in (("this run", pair.one), ("the champion", pair.other)) if run.outcome != run_comparison.PROVEN]:
+        return f"{Difference.CANNOT_TELL}, {' and '.join(failed)} did not pass"
+    return choice.compare("latency", pair.first, pair.second) if pair.first and pair.second else Difference.CANNOT_TELL
 
 
 def _interval(run: Run) -> str:
     if _SPEEDUP not in run.metrics:
         return "–"
-    return f"{run.metrics[_SPEEDUP]:.2f}× ({run.metrics[f'{_SPEEDUP}_low']:.2f} to {run.metrics[f'{_SPEEDUP}_high']:.2f})"
+    value, low, high = (run.metrics[key] for key in (_SPEEDUP, f"{_SPEEDUP}_low", f"{_SPEEDUP}_high"))
+    return f"{units.times(value)} ({units.three(low)} to {units.three(high)})"
 
 
 def _text(lines: Sequence[str]) -> str:

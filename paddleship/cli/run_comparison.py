@@ -7,18 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from paddleship.cli.run_tables import (
-    FACTS,
-    IMAGE,
-    P50,
-    SPEEDUP,
-    benchmarks_differ,
-    change,
-    outcome,
-    params_that_differ,
-    rows_differ,
-    table_of,
-)
+from paddleship.cli.run_pair import RunPair
+from paddleship.cli.run_tables import FACTS, IMAGE, P50, SPEEDUP, change, outcome, params_that_differ, table_of
 from paddleship.errors import BadInput
 from paddleship.pages import comparison, comparison_page
 from paddleship.pages.comparison import Compared
@@ -34,32 +24,32 @@ from paddleship.tracking.runs import Run
 
 _MEASURED, _SERVED = "benchmark/", "accept/"  # metrics that depend on the machine and its other load
 _SCORED = "train/"  # metrics that depend on the rows
-_PROVEN = "done"
+PROVEN = "done"
 _MOST_PARAMS, _LONGEST_VALUE = 2, 24  # that name a run in a comparison; the latter in characters
 _FEWEST, _MOST_VARIANTS = 2, 6  # that a command which compares them names
 Row = tuple[str, str, str, str]
 
 
-def table(one: Run, other: Run, *, everything: bool) -> Any:
+def table(pair: RunPair, *, everything: bool) -> Any:
     """The rows that differ: outcome, winner, scores, speed, params, facts, other figures. `everything` adds those that are equal."""
-    rows = _rows(one, other)
+    rows = _rows(pair)
     equal = [row for row in rows if row[1] == row[2]]
     shown = [row for row in rows if row[1] != row[2]] + (equal if everything else [])
-    return table_of(("", one.name, other.name, "change"), shown)
+    return table_of(("", pair.one.name, pair.other.name, "change"), shown)
 
 
-def equal_rows(one: Run, other: Run) -> int:
-    return sum(row[1] == row[2] for row in _rows(one, other))
+def equal_rows(pair: RunPair) -> int:
+    return sum(row[1] == row[2] for row in _rows(pair))
 
 
-def _rows(one: Run, other: Run) -> list[Row]:
+def _rows(pair: RunPair) -> list[Row]:
     """All rows. A figure that does not compare has no ratio, and the reason if it is one of the first.
 
-    Figures of the benchmark, and of the server right after it, do not compare if one of the two was disturbed, or if they are of two
-    machines; those of the training do not if they are of different rows.
+    Figures of the benchmark, and of the server right after it, do not compare if the latencies do not; those of the training do not if
+    the scores do not.
     """
-    loaded = benchmarks_differ(one, other)
-    unlike = {_MEASURED: loaded, _SERVED: loaded, _SCORED: rows_differ(one, other)}
+    one, other, loaded = pair.one, pair.other, pair.latencies_differ
+    unlike = {_MEASURED: loaded, _SERVED: loaded, _SCORED: pair.scores_differ}
     both = sorted(one.metrics.keys() & other.metrics.keys())
     first = [key for key in (*client.scores(one.metrics), SPEEDUP, P50, IMAGE) if key in both]
 
@@ -76,21 +66,24 @@ def _rows(one: Run, other: Run) -> list[Row]:
     return [*rows, *(figure(key) for key in both if key not in first)]
 
 
-def conclusion(one: Run, other: Run, reports: tuple[Sequence[Report], Sequence[Report]]) -> list[str]:
+def conclusion(pair: RunPair) -> list[str]:
     """Which run is better in score, latency and size, as a sweep decides it, and where neither is measurably better."""
-    lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != _PROVEN]
-    first, second = (Figures.of(of_run, sweep=run.tags.get("sweep", "")) for run, of_run in zip((one, other), reports, strict=True))
+    one, other, first, second = pair.one, pair.other, pair.first, pair.second
+    lines = [f"{run.name} did not pass ({outcome(run)})" for run in (one, other) if run.outcome != PROVEN]
     if first is None or second is None:
         without = " and ".join(run.name for run, figures in ((one, first), (other, second)) if figures is None)
         return [*lines, f"cannot tell which is better: {without} measured no winner"]
     for objective in OBJECTIVES:
-        lines.append(_judged(objective, one, other, first, second))
+        lines.append(_judged(objective, pair, first, second))
     return [*lines, "nothing else was judged"]
 
 
-def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[str]:
-    """Which run is better, what cannot be trusted, what the runs were warned of, and why scores are not compared row by row."""
-    compared = _compared(runs, reports)
+def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]], names: Sequence[str] = ()) -> list[str]:
+    """Which run is better, what cannot be trusted, what the runs were warned of, and why scores are not compared row by row.
+
+    Without `names`, runs are called by what differs between them.
+    """
+    compared = _compared(runs, reports, names or _labels(runs))
     warnings = (f"warning: {line}" for line in comparison.warnings(compared))
     return [comparison.answer(compared), *comparison.doubts(compared), *warnings, *comparison.notes(compared)]
 
@@ -98,7 +91,7 @@ def answer(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[str
 def write_page(path: Path, runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> None:
     """Write the page that compares the runs. Raises BadInput if the file cannot be written."""
     try:
-        write_text(path, comparison_page.of(_compared(runs, reports)))
+        write_text(path, comparison_page.of(_compared(runs, reports, _labels(runs))))
     except OSError as error:
         raise BadInput(f"--html {str(path)!r} cannot be written ({error.strerror}): give another file") from None
 
@@ -120,10 +113,10 @@ def _next_step(variants: Sequence[str]) -> str:
     return f"compare its variants with {command}{more}"
 
 
-def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]]) -> list[Compared]:
+def _compared(runs: Sequence[Run], reports: Sequence[Sequence[Report]], names: Sequence[str]) -> list[Compared]:
     """The runs as pages compare them; one that did not pass, with its reason."""
-    failures = [None if run.outcome == _PROVEN else run.tags.get("failure", run.outcome) for run in runs]
-    rows = zip(_labels(runs), runs, reports, failures, strict=True)
+    failures = [None if run.outcome == PROVEN else run.tags.get("failure", run.outcome) for run in runs]
+    rows = zip(names, runs, reports, failures, strict=True)
     return [
         Compared.of(label, of_run, run.params, failure=failure, sweep=run.tags.get("sweep", "")) for label, run, of_run, failure in rows
     ]
@@ -145,8 +138,8 @@ def _labels(runs: Sequence[Run]) -> list[str]:
     return labels if len({*labels}) == len(labels) else [f"{label}, {run.run_id[:6]}" for label, run in zip(labels, runs, strict=True)]
 
 
-def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
-    if trouble := _incomparable(objective, one, other, first, second):
+def _judged(objective: str, pair: RunPair, first: Figures, second: Figures) -> str:
+    if trouble := _incomparable(objective, pair, first, second):
         return f"{objective}: cannot tell, {trouble}"
     before, after = values(objective, first, second)
     what = {"score": first.score_name, "latency": "p50", "size": str(first.size_of)}[objective]
@@ -158,13 +151,13 @@ def _judged(objective: str, one: Run, other: Run, first: Figures, second: Figure
             else f"too close{in_parentheses(difference_text(objective, *sorted((first, second), key=cost(objective))))}"
         )
         return f"{objective}: cannot tell, {what} {before} and {after} are {close}"
-    better, worse = ((one, before, first), (other, after, second))[:: 1 if difference == Difference.BETTER else -1]
+    better, worse = ((pair.one, before, first), (pair.other, after, second))[:: 1 if difference == Difference.BETTER else -1]
     interval = in_parentheses(difference_text(objective, better[2], worse[2]))
     return f"{objective}: {better[0].name} is better, {what} {better[1]} against {worse[1]}{interval}"
 
 
-def _incomparable(objective: str, one: Run, other: Run, first: Figures, second: Figures) -> str:
+def _incomparable(objective: str, pair: RunPair, first: Figures, second: Figures) -> str:
     """Why two figures do not compare; empty if they do."""
-    if objective == "latency" and (reason := benchmarks_differ(one, other)):
+    if objective == "latency" and (reason := pair.benchmarks_differ):
         return reason
     return incomparable(objective, first, second)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paddleship.cli.releases import Release
+from paddleship.cli.run_pair import is_valid
 from paddleship.containers import image
 from paddleship.errors import Unavailable
 from paddleship.execution import cleanup, workspace
@@ -159,22 +160,6 @@ def _prune_cache(checkout: Path, local: Local, *, dry_run: bool, say: Say) -> No
     say(f"removed from DVC's cache: {_megabytes(before - _size(folder))}")
 
 
-def benchmarks_differ(one: Run, other: Run) -> str:
-    """Why the figures of two benchmarks do not compare; empty if they do."""
-    if one.tags.get("measured_on") != other.tags.get("measured_on"):
-        return "measured on another machine"
-    return "" if _valid(one) and _valid(other) else "a benchmark was disturbed"
-
-
-def rows_differ(one: Run, other: Run) -> str:
-    """Why the scores of two runs do not compare; empty if they do."""
-    return "on other rows" if one.tags.get("data_sha256") != other.tags.get("data_sha256") else ""
-
-
-def _valid(run: Run) -> bool:
-    return run.tags.get("benchmark_valid", "True") == "True"
-
-
 def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
     measured = run.metrics
     size = measured.get(IMAGE)
@@ -185,7 +170,7 @@ def _row(run: Run, release: Release | None, params: str) -> tuple[str, ...]:
         run.model,
         *(_scores(run).values() or ("–", "–")),
         run.tags.get("winner", "–"),
-        f"{measured[SPEEDUP]:.1f}×{'' if _valid(run) else ' (not valid)'}" if SPEEDUP in measured else "–",
+        f"{measured[SPEEDUP]:.1f}×{'' if is_valid(run) else ' (not valid)'}" if SPEEDUP in measured else "–",
         number(measured.get(P50)),
         units.three(measured["benchmark/noise_ratio"]) if "benchmark/noise_ratio" in measured else "–",
         _image(run, release).rpartition(":")[2] or "–",

@@ -67,6 +67,7 @@ def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
     """Show which of several runs is better, and the differences between two of them."""
     _, local = open_checkout()
     from paddleship.cli import run_comparison
+    from paddleship.cli.run_pair import RunPair
     from paddleship.tracking.runs import find, named, of_version, reports
 
     if len(names) < 2:
@@ -80,11 +81,11 @@ def compare(names: Sequence[str], everything: bool, html: Path | None) -> int:
     measured = [reports(uri, run) for run in chosen]
     print(*run_comparison.answer(chosen, measured), "", sep="\n")
     if len(chosen) == 2:
-        first, second = chosen
-        terminal.show(run_comparison.table(first, second, everything=everything))
-        if not everything and (equal := run_comparison.equal_rows(first, second)):
+        pair = RunPair.of(chosen[0], chosen[1], (measured[0], measured[1]))
+        terminal.show(run_comparison.table(pair, everything=everything))
+        if not everything and (equal := run_comparison.equal_rows(pair)):
             print(f"{equal} equal rows are left out: --all prints them")
-        print("", *run_comparison.conclusion(first, second, (measured[0], measured[1])), sep="\n")
+        print("", *run_comparison.conclusion(pair), sep="\n")
     if html:
         run_comparison.write_page(html, chosen, measured)
         print(f"page: {html}")

@@ -9,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -17,9 +18,11 @@ from prefect.states import Completed, Failed
 
 from paddleship.cli import ci_report
 from paddleship.cli import pipeline as pipeline_commands
+from paddleship.cli.run_pair import RunPair
 from paddleship.errors import BadInput, Unavailable
 from paddleship.execution import workspace
 from paddleship.orchestration import pending_changes
+from paddleship.reports import row_scores
 from paddleship.reports.finding import Finding
 from paddleship.servers.local_state import Local
 from paddleship.shipped.computing.files import write_text
@@ -192,46 +195,89 @@ def test_another_commit_is_fetched_and_run_in_a_worktree_of_its_own(toy, pipelin
         workspace.commit(toy, "nowhere")
 
 
-def run_with(name, *, speedup, machine="a", **metrics):
-    figures = dict(zip(("benchmark/speedup", "benchmark/speedup_low", "benchmark/speedup_high"), speedup, strict=True))
-    figures |= {"train/test_accuracy": 0.8, "train/test_loss": 0.4, "benchmark/p50_ms": 2.0, **metrics}
+def run_with(name, *, machine="here", status="FINISHED", **metrics):
+    figures = {"benchmark/speedup": 7.5, "benchmark/speedup_low": 6.75, "benchmark/speedup_high": 8.25, "benchmark/p50_ms": 0.02}
+    figures |= {"train/test_accuracy": 0.86, "train/test_loss": 0.4, "train/validation_accuracy": 0.86, **metrics}
     tags = {"winner": name, "measured_on": machine, "prefect_flow_run": name}
-    return Run(name, "1", name, "m", datetime.now(UTC), "FINISHED", figures, {}, tags, None)
+    tags |= {} if status == "FINISHED" else {"reason": "GateFailed", "failure": "accept: wrong_answers is 3 (limit 0)"}
+    return Run(name, "1", name, "m", datetime.now(UTC), status, figures, {}, tags, None)
 
 
-@pytest.mark.parametrize(
-    ("here", "words"), [((3, 2.6, 3.4), "better"), ((1, 0.9, 1.4), "worse"), ((2, 1.4, 2.6), "cannot tell"), ((3, 2.5, 3.4), "cannot tell")]
-)
-def test_a_speedup_is_called_better_only_where_the_intervals_are_apart(here, words):
-    rows = {name: cells for name, *cells in ci_report.compare(run_with("new", speedup=here), run_with("old", speedup=(2, 1.5, 2.5)))}
-    assert rows["speedup over eager, 95% interval"][2] == words
-    assert rows["p50 ms"] == ["2", "2", "1×"]
-    assert rows["test_accuracy"][:2] == ["0.8", "0.8"]
+def compared(new, old, *measured):
+    """The rows of the table, by name, of two runs with these reports."""
+    return {name: cells for name, *cells in ci_report.compare(RunPair.of(new, old, measured or (made.reports(), made.reports())))}
+
+
+def against(monkeypatch, new, old, *measured):
+    """The section of the report about a champion."""
+    monkeypatch.setattr(runs, "champion", lambda *_: ("3", old))
+    monkeypatch.setattr(runs, "reports", lambda *_: measured[1])
+    return "\n".join(ci_report._against_champion("", new, measured[0]))
+
+
+@pytest.mark.parametrize(("p50", "words"), [(0.01, "0.5×: better"), (0.04, "2×: worse"), (0.0201, "1.005×: cannot tell")])
+def test_a_latency_is_called_better_only_where_the_intervals_are_apart(p50, words):
+    new, old = run_with("new", **{"benchmark/p50_ms": p50}), run_with("old")
+    rows = compared(new, old, made.reports(p50=p50, eager=0.15), made.reports(p50=0.02, eager=0.15))
+    assert rows["p50"][2] == words
+    assert rows["p50"][1].replace("\xa0", " ") in ("20.0 µs", "20 µs")
+    assert rows["test_accuracy"][:2] == ["0.86", "0.86"]
+    assert rows["speedup over eager, 95% interval"] == ["7.50× (6.75 to 8.25)"] * 2 + ["1×"]
     assert "test_loss" not in rows
 
 
+def test_a_run_on_another_speed_of_the_machine_is_never_called_better(monkeypatch):
+    """Its eager was slower too, so that its speedup rose while its latency did."""
+    changed = {"benchmark/p50_ms": 0.04, "benchmark/speedup": 11.0, "benchmark/speedup_low": 10.5, "benchmark/speedup_high": 12.0}
+    reports = made.reports(p50=0.04, speedup=11.0, eager=0.44), made.reports(eager=0.15)
+    text = against(monkeypatch, run_with("new", **changed), run_with("old"), *reports)
+    assert "**Against the champion:** It cannot be told which is better." in text
+    assert "* latency is not compared everywhere: eager itself took" in text
+    rows = compared(run_with("new", **changed), run_with("old"), *reports)
+    assert [rows[name][2] for name in ("p50", "speedup over eager, 95% interval")] == ["not compared"] * 2
+    assert not re.search(r"\| [^|]*(better|worse)", text)
+
+
+def test_a_run_that_missed_a_gate_is_never_called_better(monkeypatch):
+    new, old = run_with("new", status="FAILED", **{"benchmark/p50_ms": 0.002}), run_with("old")
+    reports = made.reports(p50=0.002, wrong=3), made.reports()
+    text = against(monkeypatch, new, old, *reports)
+    assert "**Against the champion:** The champion, version 3 is the only one that can be chosen. this run cannot be chosen." in text
+    assert "* this run: Failed: accept: wrong_answers is 3 (limit 0)" in text
+    assert compared(new, old, *reports)["p50"][2] == "0.1×: cannot tell, this run did not pass"
+
+
+def test_scores_of_known_rows_have_the_interval_of_their_difference():
+    one, other = made.reports(accuracy=0.9), made.reports(accuracy=0.8)
+    for reports, wrong in ((one, 100), (other, 200)):
+        reports[1].facts["row_scores"] = row_scores.pack((np.arange(1000) >= wrong) / 1000)
+    new, old = run_with("new", **{"train/validation_accuracy": 0.9}), run_with("old", **{"train/validation_accuracy": 0.8})
+    rows = compared(new, old, one, other)
+    assert rows["validation_accuracy"][2].startswith("+0.1000, 95% interval +0.0")
+    assert rows["test_accuracy"][2] == "+0.0000"
+
+
 def test_latencies_of_two_machines_are_not_compared():
-    new, old = run_with("new", speedup=(2, 1, 3), **{"package/image_bytes": 2e6}), run_with("old", speedup=(2, 1, 3), machine="b")
-    rows = {name: cells for name, *cells in ci_report.compare(new, old)}
-    assert rows["p50 ms"][2] == "measured on another machine"
-    assert rows["image MB"] == ["2", "–", ""]
+    new, old = run_with("new", **{"package/image_bytes": 2e6}), run_with("old", machine="b")
+    rows = compared(new, old)
+    assert rows["p50"][2] == "measured on another machine"
+    assert rows["image"] == ["2.00\xa0MB", "–", ""]
 
 
 @pytest.mark.parametrize(
-    ("tag", "value", "score", "speed", "verdict"),
+    ("tag", "value", "score", "speed"),
     [
-        ("data_sha256", "other rows", "on other rows", "2×", "better"),
-        ("benchmark_valid", "False", "+0.0400", "a benchmark was disturbed", "cannot tell: a benchmark was disturbed"),
-        ("measured_on", "b", "+0.0400", "measured on another machine", "cannot tell: measured on another machine"),
+        ("data_sha256", "other rows", "on other rows", "2×: cannot tell"),
+        ("benchmark_valid", "False", "+0.0400", "a benchmark was disturbed"),
+        ("measured_on", "b", "+0.0400", "measured on another machine"),
     ],
 )
-def test_what_does_not_compare_has_its_reason_in_the_place_of_a_ratio(tag, value, score, speed, verdict):
-    figures = {"benchmark/p50_ms": 2.0, "train/test_accuracy": 0.84}
-    new = run_with("new", speedup=(8, 7, 9), **figures)
-    old = run_with("old", speedup=(2, 1.5, 2.5), **{"benchmark/p50_ms": 1.0, "train/test_accuracy": 0.8})
+def test_what_does_not_compare_has_its_reason_in_the_place_of_a_ratio(tag, value, score, speed):
+    new = run_with("new", **{"benchmark/p50_ms": 2.0, "train/test_accuracy": 0.84})
+    old = run_with("old", **{"benchmark/p50_ms": 1.0, "train/test_accuracy": 0.8})
     new.tags[tag] = value
-    rows = {name: cells[-1] for name, *cells in ci_report.compare(new, old)}
-    assert (rows["test_accuracy"], rows["p50 ms"], rows["speedup over eager, 95% interval"]) == (score, speed, verdict)
+    rows = compared(new, old)
+    assert (rows["test_accuracy"][2], rows["p50"][2]) == (score, speed)
 
 
 def test_the_champion_is_the_version_of_that_alias_or_none(toy, job):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from paddleship.cli import run_comparison
+from paddleship.cli.run_pair import RunPair
 from paddleship.orchestration import terminal
 from paddleship.reports.finding import Finding
 from paddleship.reports.report import Report
@@ -19,19 +20,25 @@ def run(name, *, metrics=None, params=None, tags=None, status="FINISHED"):
     return Run("id", "1", name, "reviews", datetime(2026, 1, 1, tzinfo=UTC), status, metrics or {}, params or {}, tags, None)
 
 
-def rows(one, other, *, everything=False):
-    columns = run_comparison.table(one, other, everything=everything).columns
+def pair(one, other, reports=((), ())):
+    return RunPair.of(one, other, reports)
+
+
+def rows(one, other, *, everything=False, reports=((), ())):
+    columns = run_comparison.table(pair(one, other, reports), everything=everything).columns
     return list(zip(*([str(cell) for cell in column.cells] for column in columns), strict=True))
 
 
-def measured(*, accuracy=0.8, p50_ms=1.0, size=100_000_000, data="rows", score="validation_accuracy"):
+def measured(*, accuracy=0.8, p50_ms=1.0, eager_ms=3.0, size=100_000_000, data="rows", score="validation_accuracy"):
     """The reports of a run with these figures, whose intervals are a few percent wide."""
     row = {"p50_ms": p50_ms, "speedup": 3.0, "speedup_low": 2.95, "speedup_high": 3.05, "file_bytes": size}
+    rows = {"onnxruntime": row, "eager": {"p50_ms": eager_ms}}
     facts = {"winner": "onnxruntime", "measured_on": "here", "effect": 0.02}
     return [
         Report(stage="prepare", headline="", metrics={"validation_rows": 4000}, verdict=PASSED, facts={"data_sha256": data}),
         Report(stage="train", headline="", metrics={score: accuracy}, verdict=PASSED),
-        Report(stage="benchmark", headline="", metrics={}, verdict=PASSED, candidates={"onnxruntime": row}, facts=facts),
+        *(Report(stage=stage, headline="", verdict=PASSED) for stage in ("export", "optimize", "verify")),
+        Report(stage="benchmark", headline="", metrics={}, verdict=PASSED, candidates=rows, facts=facts),
     ]
 
 
@@ -43,11 +50,11 @@ def test_only_rows_that_differ_are_shown_and_all_on_request():
     everything = rows(one, other, everything=True)
     assert everything[:2] == rows(one, other), "those that differ come first"
     assert ("train/test_accuracy", "0.875", "0.875", "+0.0000") in everything
-    assert len(everything) == 2 + run_comparison.equal_rows(one, other)
+    assert len(everything) == 2 + run_comparison.equal_rows(pair(one, other))
 
 
 def test_a_name_with_brackets_is_shown_as_it_is(capsys):
-    terminal.show(run_comparison.table(run("x [/b] y"), run("other"), everything=True))
+    terminal.show(run_comparison.table(pair(run("x [/b] y"), run("other")), everything=True))
     assert "x [/b] y" in capsys.readouterr().out
 
 
@@ -93,9 +100,24 @@ def test_figures_that_do_not_compare_have_no_ratio_and_the_reason_is_a_row(tags,
     assert set(tags) <= found.keys()
 
 
+@pytest.mark.parametrize(("eager_ms", "ratio"), [(3.0, "0.5×"), (9.0, "not compared")])
+def test_a_latency_or_speedup_has_a_ratio_only_if_eager_was_equally_fast(eager_ms, ratio):
+    metrics = {"benchmark/p50_ms": 2, "benchmark/speedup": 2, "accept/http_p50_ms": 2}
+    one, other = run("one", metrics=metrics), run("other", metrics=dict.fromkeys(metrics, 1))
+    changes = {name: rest[-1] for name, *rest in rows(one, other, reports=(measured(), measured(eager_ms=eager_ms)))}
+    assert (changes["benchmark/p50_ms"], changes["benchmark/speedup"]) == (ratio, ratio)
+    assert changes["accept/http_p50_ms"] == ("0.5×" if ratio == "0.5×" else "")
+
+
+def test_scores_of_different_metrics_have_no_difference():
+    metrics = {"train/test_accuracy": 0.5}
+    one, other = run("one", metrics=metrics), run("other", metrics={"train/test_accuracy": 0.7})
+    assert rows(one, other, reports=(measured(), measured(score="validation_r2")))[0][-1] == "not compared"
+
+
 def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_be_told():
     one, other = run("wide"), run("narrow")
-    said = run_comparison.conclusion(one, other, (measured(size=120_000_000), measured(p50_ms=0.5, accuracy=0.801)))
+    said = run_comparison.conclusion(pair(one, other, (measured(size=120_000_000), measured(p50_ms=0.5, accuracy=0.801))))
     assert said == [
         "score: cannot tell, validation_accuracy 0.8000 and 0.8010 are too close",
         "latency: narrow is better, p50 500\xa0µs against 1.00\xa0ms",
@@ -114,7 +136,7 @@ def test_the_conclusion_names_the_better_run_in_each_objective_and_what_cannot_b
     ],
 )
 def test_what_was_not_measured_alike_is_never_called_better(tags, reports, line):
-    said = run_comparison.conclusion(run("one"), run("other", tags=tags), (measured(), measured(**reports)))
+    said = run_comparison.conclusion(pair(run("one"), run("other", tags=tags), (measured(), measured(**reports))))
     assert line in said
 
 
@@ -133,7 +155,7 @@ def test_the_answer_has_the_warnings_of_the_runs():
 
 def test_a_run_that_did_not_pass_or_measure_is_named():
     failed = run("failed", status="FAILED", tags={"reason": "GateFailed", "failure": "train: accuracy is 0.7"})
-    said = run_comparison.conclusion(run("one"), failed, (measured(), []))
+    said = run_comparison.conclusion(pair(run("one"), failed, (measured(), [])))
     assert said == ["failed did not pass (GateFailed: train)", "cannot tell which is better: failed measured no winner"]
 
 
