@@ -27,6 +27,7 @@ from paddleship.shipped.computing.candidate import Candidate
 from paddleship.shipped.computing.runtimes import nvidia
 from paddleship.shipped.serving import settings
 from paddleship.shipped.serving.settings import Settings
+from tests.flows.helpers import wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -238,7 +239,7 @@ def test_a_stage_that_runs_at_the_deadline_is_killed_with_what_it_started_and_is
     assert ended == (trials._LATE, "the time of the check was over")
     assert time.monotonic() - began < 30
     pid = int((tmp_path / "pid").read_text())
-    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    wait_for(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     (row,) = checks.of_stages(Trial("lstm", tmp_path, failed="verify: the time of the check was over", late=True))
     assert row.verdict == "not decided"
 
