@@ -118,7 +118,7 @@ def _svg(figure: object) -> str:
     from matplotlib import rc_context
 
     stream = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "paddleship"}), charts.without_glyph_warnings():
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "paddleship"}), fonts.without_glyph_warnings():
         figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})  # type: ignore[attr-defined]
     text = stream.getvalue()
     return _SIZED.sub(r'<svg\1 width="100%" role="img"', text[text.index("<svg") :], count=1)

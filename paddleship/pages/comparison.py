@@ -22,6 +22,7 @@ from paddleship.sweep.objectives import (
     difference_text,
     in_parentheses,
     incomparable,
+    listed,
     only_by_value,
     values,
 )
@@ -38,8 +39,7 @@ _NOT_COMPARED_ADVICE = {
     "size": "`package` gives each run an image, whose sizes compare",
 }
 _DISTURBED = "disturbed"  # the kind of finding that a benchmark that is not valid has
-_TASK = ("data.task", "data.classes", "data.label")
-_MOST_LISTED = 6
+TASK = ("data.task", "data.classes", "data.label")  # the params whose scores are no answers to one question
 _CANNOT_TELL = "It cannot be told which is better"
 
 
@@ -65,7 +65,7 @@ def answer(runs: Sequence[Compared]) -> str:
     """Which run is better and in what, or that it cannot be told and what would tell."""
     usable = _usable(runs)
     left_out = [run.name for run in runs if run.name not in usable]
-    note = f" {_listed(left_out)} cannot be chosen." if left_out else ""
+    note = f" {listed(left_out)} cannot be chosen." if left_out else ""
     if not usable:
         return "None of these runs can be chosen: each failed, or measured no candidate."
     if len(usable) == 1:
@@ -86,7 +86,7 @@ def _tasks(runs: Sequence[Compared]) -> str:
     """The params in which runs that can be chosen have different tasks; empty if they have one."""
     chosen = _usable(runs)
     differ = differing([run for run in runs if run.name in chosen])
-    return ", ".join(f"{path} is {_listed([*dict.fromkeys(differ[path])])}" for path in _TASK if path in differ)
+    return ", ".join(f"{path} is {listed([*dict.fromkeys(differ[path])])}" for path in TASK if path in differ)
 
 
 def differing(runs: Sequence[Compared]) -> dict[str, list[str]]:
@@ -100,7 +100,7 @@ def doubts(runs: Sequence[Compared]) -> list[str]:
     """Why parts of the comparison cannot be trusted: runs that failed, or whose speed is not valid."""
     lines = []
     if invalid := [run.name for run in runs if run.figures and run.screen.usable and not run.figures.valid]:
-        lines.append(f"{_listed(invalid)}: {NOT_VALID}, so the latency is not compared")
+        lines.append(f"{listed(invalid)}: {NOT_VALID}, so the latency is not compared")
     lines += [f"{run.name}: {run.screen.trust}" for run in runs if not run.screen.usable]
     lines += [f"{run.name}: it measured no candidate" for run in runs if run.screen.usable and not run.figures]
     hosts = {run.figures.measured_on for run in runs if run.figures}
@@ -193,9 +193,9 @@ def _best_in(objective: str, usable: Mapping[str, Figures]) -> str:
     if not others:
         return ""
     apart = {name: incomparable(objective, usable[best], usable[name]) for name in usable if name not in group}
-    note = f", not compared with {_listed([*apart])}, because {_listed([*dict.fromkeys(apart.values())])}" if apart else ""
+    note = f", not compared with {listed([*apart])}, because {listed([*dict.fromkeys(apart.values())])}" if apart else ""
     verb = "has" if len(alike) == 1 else "have"
-    return f"{_listed([*alike])} {verb} the best {objective} ({_figures(objective, usable[best], others)}){note}"
+    return f"{listed([*alike])} {verb} the best {objective} ({_figures(objective, usable[best], others)}){note}"
 
 
 def _in(objective: str, one: Figures, others: Iterable[Figures]) -> bool:
@@ -210,7 +210,7 @@ def _state(objective: str, usable: Mapping[str, Figures]) -> str:
     title = objective.capitalize()
     pairs = [incomparable(objective, one, other) for one, other in combinations(usable.values(), 2)]
     if reasons := dict.fromkeys(filter(None, pairs)):
-        return f"{title} is not compared{'' if all(pairs) else ' everywhere'}, because {_listed([*reasons])}"
+        return f"{title} is not compared{'' if all(pairs) else ' everywhere'}, because {listed([*reasons])}"
     first, last = (pick(usable.values(), key=cost(objective)) for pick in (min, max))
     own, theirs = values(objective, first, last)
     if own == theirs:
@@ -233,9 +233,3 @@ def _figures(objective: str, one: Figures, others: Mapping[str, Figures], *, wit
     what = {"score": f"{one.score_name.replace('_', ' ')} {own}", "latency": f"{own} for a request", "size": own}[objective]
     seen = difference_text(objective, one, others[name]) if with_difference else ""
     return f"{what} against {theirs} of {name}{in_parentheses(seen)}"
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _MOST_LISTED:
-        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -13,7 +13,6 @@ from paddleship.sweep.variant import Figures
 
 _MOST_NAMED = 4  # runs with their names in the chart; more have their numbers
 _LONGEST_IN_CHART = 40  # characters of a name: a longer one would leave the chart
-_QUESTION = ("data.task", "data.classes", "data.label")  # the params whose scores are no answers to one question
 
 
 def of(runs: Sequence[Compared]) -> str:
@@ -66,7 +65,7 @@ def _drawn(runs: Sequence[Compared]) -> list[tuple[Compared, Figures]]:
 def _chart_left_out(runs: Sequence[Compared]) -> str:
     """Why the scores of the runs are not on one axis, as the end of a sentence; empty if they are."""
     drawn = _drawn(runs)
-    if different := [path for path in comparison.differing([run for run, _ in drawn]) if path in _QUESTION]:
+    if different := [path for path in comparison.differing([run for run, _ in drawn]) if path in comparison.TASK]:
         return f"the runs answer different questions: {', '.join(different)} differs"
     if any((one.score_name, one.score_code) != (other.score_name, other.score_code) for (_, one), (_, other) in pairwise(drawn)):
         return "the scores of the runs are of different metrics"

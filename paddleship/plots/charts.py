@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -238,14 +236,6 @@ def save(figure: Any, reports: Path, name: str, *, dpi: int = 130) -> str:
     """Write the figure below the reports, with the same bytes for the same content. Returns its name."""
     path = reports / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    with without_glyph_warnings():
+    with fonts.without_glyph_warnings():
         figure.savefig(path, dpi=dpi, metadata={"Software": None})
     return name
-
-
-@contextmanager
-def without_glyph_warnings() -> Iterator[None]:
-    """Where no font has a character, a placeholder is drawn without a word."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
-        yield

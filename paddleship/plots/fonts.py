@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import unicodedata
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 _OWN = "DejaVu Sans"  # comes with matplotlib
@@ -46,3 +48,11 @@ def _missing(path: str, letters: Iterable[str]) -> set[str]:
 
     font = font_manager.get_font(path)
     return {letter for letter in letters if not font.get_char_index(ord(letter))}
+
+
+@contextmanager
+def without_glyph_warnings() -> Iterator[None]:
+    """Where no font has a character, a placeholder is drawn without a word."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+        yield

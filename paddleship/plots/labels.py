@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-import warnings
 from collections.abc import Sequence
 from typing import Any
+
+from paddleship.plots import fonts
 
 _OFFSETS = [(side * 14, sign * height) for height in range(10, 150, 12) for side in (1, -1) for sign in (-1, 1)]  # in points, nearest first
 
@@ -32,8 +33,7 @@ def place(axes: Any, labels: Sequence[Any]) -> None:
     figure, taken = axes.figure, list[tuple[Any, Any]]()  # boxes of texts, and the lines to their points
     for label in labels:
         label.set_in_layout(False)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Glyph \d+ .* missing from font")
+    with fonts.without_glyph_warnings():
         figure.draw_without_rendering()
 
         def cost(offset: tuple[int, int]) -> tuple[bool, int, int, bool]:

@@ -26,13 +26,13 @@ from paddleship.sweep.objectives import (
     difference_text,
     in_parentheses,
     incomparable,
+    listed,
     score_difference,
     values,
 )
 from paddleship.sweep.variant import Figures, Missed
 
 _SIZE_EFFECT = 0.01
-_MOST_LISTED = 6
 _NONE_MISSED: Mapping[int, Sequence[Missed]] = MappingProxyType({})
 
 
@@ -202,7 +202,4 @@ def _negative(interval: Interval) -> Interval:
 
 
 def _listed(numbers: Mapping[int, Figures]) -> str:
-    names = [str(number) for number in sorted(numbers)]
-    if len(names) > _MOST_LISTED:
-        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return listed([str(number) for number in sorted(numbers)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from paddleship.reports import row_scores, units
@@ -16,6 +16,7 @@ Name = TypeVar("Name", int, str)
 
 OBJECTIVES = ("score", "latency", "size")
 BY_VALUE = "by value, without an interval"
+_MOST_LISTED = 6
 
 
 def cost(objective: str) -> Callable[[Figures], float]:
@@ -116,6 +117,13 @@ def difference_text(objective: str, one: Figures, other: Figures) -> str:
     if seen := score_difference(one, other):
         return change(*seen)
     return BY_VALUE if only_by_value(one, other) else ""
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as part of a sentence, of many the first ones."""
+    if len(names) > _MOST_LISTED:
+        return f"{', '.join(names[:_MOST_LISTED])} and {len(names) - _MOST_LISTED} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def in_parentheses(text: str) -> str:
