@@ -123,6 +123,10 @@ class Evidence:
         chosen: list[Any] = [[values[index] for index in indices] for values in (self.cases, self.truth, self.reference)]
         return replace(self, cases=tuple(chosen[0]), truth=chosen[1], reference=chosen[2])
 
+    def first_outputs(self) -> list[Array]:
+        """The eager model's first output, which decides, for each case."""
+        return [next(iter(answer.values())) for answer in self.reference]
+
     @property
     def padded(self) -> bool:
         """Whether rows may have different sizes along the second axis of the first output."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 
 from paddleship.config.sections.verify import Verify
 from paddleship.controlflow.tracing import BranchKey
+from paddleship.data.task_kinds import registry as task_kinds
+from paddleship.data.task_kinds import score_form
 from paddleship.errors import BadInput, OutOfTime, ProcessDied, ProcessHung
 from paddleship.model.eager import SourceModel
 from paddleship.numerics.differences import Array
@@ -116,6 +118,8 @@ def _prove(
     unexercised = exercise.outputs(evidence, limit=settings.noise_limit, real=real)
     idle = exercise.findings(unexercised, eager.idle, first=next(iter(evidence.reference[0])))
     findings = [*eager.findings, *empty[controls.FLOAT32], *idle, *exercise.masks(evidence), *finiteness.findings(evidence)]
+    if evidence.task:
+        findings += score_form.findings(task_kinds.get(evidence.task).decision, evidence.first_outputs(), "error")
     findings += answer_flips.findings(evidence, answer.settings, answer.answering) if answer else []
     sound = not any(finding.severity == "error" for finding in findings)
     judgements: dict[str, Judgement] = {}

@@ -53,7 +53,7 @@ KINDS: dict[str, str] = {
     "batch-dependent": "the eager model's own answer to a row depends on the other rows of its batch or on padding",
     "class-count": "the first output does not hold one score for each class, so that there is no label or a wrong score",
     "random-answer": "answer.own returns different answers for the same outputs",
-    "scores-form": "answer.scores says logits where the first output holds probabilities, or the reverse",
+    "scores-form": "data.task or answer.scores says logits where the first output holds probabilities, or the reverse",
     "hidden-influence": "the eager model's answers change with the clock, an environment variable or earlier calls",
     "no-float64": "the eager model does not run in float64 as a whole; the report names what is used instead",
     "failed-control": "clearly wrong answers pass the checks of this run, so its results prove nothing",

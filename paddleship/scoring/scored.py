@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from paddleship.data.dataset import Rows
+from paddleship.data.task_kinds import score_form
 from paddleship.data.task_kinds.class_tables import ClassTable
 from paddleship.data.task_kinds.registration import TaskKind
 from paddleship.model.training import Evaluation, Split
@@ -62,7 +63,7 @@ def judge(
     return Scored(
         f"test {name} {share(scores[f'test_{name}'])}{compared}",
         {**scores, **losses, **compared.metrics, **further, **({"test_macro_f1": table.macro_f1} if table else {})},
-        [*kind.findings(outputs, labels, classes), *compared.findings],
+        [*score_form.findings(kind.decision, [outputs], "warning"), *kind.findings(outputs, labels, classes), *compared.findings],
         {
             **compared.facts,
             "row_scores": _row_scores(kind, evaluations["validation"].outputs, splits["validation"].labels),

@@ -138,5 +138,5 @@ def test_an_edit_of_it_is_refused_until_the_data_is_prepared_again(verified, sit
 def test_without_its_package_it_is_refused_with_those_that_are_registered(verified, run):
     done = run(verified, "-m", "tasks.prepare", path=())
     assert done.returncode == 2
-    said = "data.task: must be 'classification', 'ctc', 'multilabel', 'regression' or 'tagging' (got 'ordinal')"
+    said = "data.task: must be 'classification', 'ctc', 'multilabel', 'multilabel_probabilities', 'regression' or 'tagging' (got 'ordinal')"
     assert said in done.stderr

@@ -76,6 +76,10 @@ class Centred(Plain):
     def forward(self, x):
         return self.linear(x - x.mean(0))
 
+class Shares(Plain):
+    def forward(self, x):
+        return F.sigmoid(self.linear(x))
+
 class Scalar(Plain):
     def forward(self, x):
         return super().forward(x).sum(axis=-1)
@@ -637,6 +641,14 @@ def test_what_eager_answered_before_is_not_asked_again_but_for_two_cases(source_
     proved = proving.prove(source_model, cases, {}, settings=SETTINGS, say=lambda _: None, earlier=earlier)
     assert proved.judgements["to_static"]
     assert [asked_of_eager[case.inputs["x"].tobytes()] for case in cases] == [2 + (place < 2) for place in range(len(cases))]
+
+
+@pytest.mark.parametrize(("task", "proven"), [("multilabel", False), ("multilabel_probabilities", True)])
+def test_probabilities_are_not_proven_for_a_task_that_decides_by_logits(source_model_of, task, proven):
+    source_model = source_model_of("Shares")
+    cases = inputs.generate([item.spec() for item in source_model.model.inputs], seed=0, max_batch=8)
+    proved = proving.prove(source_model, cases, {}, settings=SETTINGS, say=lambda _: None, task=task)
+    assert [one.kind for one in proved.findings if one.severity == "error"] == ([] if proven else ["scores-form"])
 
 
 def test_a_random_model_is_found_although_its_first_answers_were_known(source_model_of):

@@ -42,7 +42,8 @@ class Decision:
     so `names(decisions, classes, positions)` also gets the positions of each row.
 
     `scored` are the kinds of answers that read its scores (paddleship.shipped.computing.answers). `functions` are those of the user that
-    data.task then names in place of the task, as a mapping, and whether each is needed.
+    data.task then names in place of the task, as a mapping, and whether each is needed. `reads` is "logits" or "probabilities" if a score
+    of the other form would be decided wrongly.
     """
 
     name: str
@@ -55,6 +56,7 @@ class Decision:
     per_position: bool = False
     scored: tuple[str, ...] = ()
     functions: Mapping[str, bool] = field(default_factory=dict)
+    reads: str = ""
 
     @property
     def padded(self) -> bool:

@@ -208,7 +208,10 @@ def test_the_label_of_a_server_has_the_thresholds_of_the_answer(tmp_path):
     [
         ({"answer": "best"}, r"answer: must be label, \{top: NUMBER\}, \{above: THRESHOLD\} or \{own: module:function\} \(got 'best'\)"),
         ({"answer": {"top": 0}}, "answer.top.top: must be greater than or equal to 1"),
-        ({"answer": {"above": 0.5}}, r"answer.above is for multilabel \(data.task is classification\): use answer.own, or remove it"),
+        (
+            {"answer": {"above": 0.5}},
+            r"answer.above is for multilabel, multilabel_probabilities \(data.task is classification\): use answer.own, or remove it",
+        ),
         ({"answer": {"own": "boxes"}}, "answer.own.own: must be module:function"),
     ],
 )
