@@ -24,7 +24,7 @@ from paddleship.data import input_encoders, tables
 from paddleship.data.row_faults import RowFault, where
 from paddleship.data.task_kinds import registry as task_kinds
 from paddleship.errors import RequestError
-from paddleship.shipped.computing.preprocess import Preprocess
+from paddleship.shipped.computing.preprocess import Preprocess, whole_numbers
 from paddleship.shipped.computing.preprocess.registration import InputEncoder
 from paddleship.shipped.computing.preprocess.text import UnicodeForm, normalise
 from paddleship.shipped.computing.spec import TensorSpec
@@ -87,8 +87,8 @@ class RowValidator:
 
     def values(self, number: int, row: Mapping[str, Any]) -> ValidRow | Empty:
         """The input columns of row `number`, in the order of data.inputs; or the first one that is empty. Raises RowFault."""
-        clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
         try:
+            clean = {name: self._clean(number, name, row.get(name)) for name in self._data.inputs}
             for name, value in clean.items():
                 if value is None or (isinstance(value, str) and self._lacks_text(name, value)):
                     return Empty(tables.empty_cell(self._data, name, row.get(name)) or name)
@@ -163,6 +163,8 @@ class RowValidator:
             array = np.asarray(value)
         except ValueError:
             raise RowFault(f"{held()}, a nested list whose parts differ in length", "return lists of one length at every depth") from None
+        for one in readers:
+            array = whole_numbers.in_full(name, value, array, one.request.numpy_dtype)
         if array.dtype.kind == "O":
             array = _numbers(array, held)
         if array.dtype.kind not in _KINDS:
@@ -236,7 +238,7 @@ def _numbers(array: np.ndarray[Any, Any], held: Callable[[], str]) -> np.ndarray
     if (odd := next((item for item in items if not isinstance(item, _NUMBERS)), _NUMBERS)) is not _NUMBERS:
         raise RowFault(f"{held()} with a value of type {type(odd).__name__}", _GIVE)
     with suppress(ArithmeticError, ValueError):  # Decimal("NaN") and 10**400
-        if all(item == int(item) and abs(item) < 2**63 for item in items):
+        if all(item == int(item) and abs(item) < 2**63 and whole_numbers.is_exact(item) for item in items):
             return np.array([int(item) for item in items], np.int64).reshape(array.shape)
     try:
         return array.astype(np.float64)

@@ -180,6 +180,13 @@ def test_a_row_that_breaks_a_rule_between_inputs_is_named(values, words):
     assert str(caught.value) == f"row 7 of data.reader does not fit model.inputs: {words}, or return None there to drop the row"
 
 
+def test_a_float_among_objects_is_no_whole_number_where_it_has_lost_digits():
+    validator = RowValidator(settings(), preprocess.build({}, (TensorSpec("x", "int64", ("batch", 2)),)))
+    assert validator.values(0, {"x": [Decimal(2**53 + 1), 5.0]}).values[0].tolist() == [2**53 + 1, 5]
+    with pytest.raises(DataError, match=r"^row 1 .* loses digits \(read as 9007199254740992\)"):
+        validator.values(1, {"x": [Decimal(1), float(2**53)]})
+
+
 LABELLED = {"task": "classification", "classes": ["no", "yes"]}
 
 

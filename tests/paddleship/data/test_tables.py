@@ -168,6 +168,50 @@ def test_lines_of_json_and_parquet_keep_their_types(params, tmp_path):
     assert read(params("parquet", "raw.parquet")) == rows
 
 
+@pytest.fixture
+def ids(tmp_path):
+    """Params of a model of two ids, with this reader of this file."""
+
+    def of(reader, **kwargs):
+        data = {"raw": str(tmp_path / f"raw.{reader}"), "reader": reader, "kwargs": kwargs, "inputs": ["x"], "label": "y"}
+        data |= {"task": "regression"}
+        model = {"factory": "a:b", "inputs": [{"name": "x", "dtype": "int64", "shape": ["batch", 2]}]}
+        return loading.parse({"name": "x", "code": {"watch": "."}, "data": data, "model": model, "package": {"repository": "x"}})
+
+    return of
+
+
+def write_ids(path, cells):
+    """A table of two ids for each row, as they are written in each form."""
+    if path.suffix == ".csv":
+        path.write_text("x0,x1,y\n" + "".join(f"{one},{other},1\n" for one, other in cells))
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(f'{{"x": [{one}, {other}], "y": 1}}\n' for one, other in cells))
+    else:
+        values = [[json.loads(one), json.loads(other)] for one, other in cells]
+        kind = pa.float64() if any(isinstance(value, float) for row in values for value in row) else pa.int64()
+        parquet.write_table(pa.table({"x": pa.array(values, pa.list_(kind)), "y": [1.0] * len(cells)}), path)
+
+
+@pytest.mark.parametrize("reader", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("number", ["9007199254740993.0", "9007199254740993.5", "9.007199254740993e15"])
+def test_an_id_that_loses_digits_as_a_float_is_refused_with_its_row(ids, tmp_path, reader, number):
+    write_ids(tmp_path / f"raw.{reader}", [("1", "2"), ("3", number)])
+    values = ids(reader, **({"vectors": {"x": ["x0", "x1"]}} if reader == "csv" else {}))
+    with pytest.raises(DataError, match=rf"^row 1 of data.reader.*loses digits \(read as {int(float(number))}\): write it as a whole"):
+        dataset.clean(dataset.read_raw(values.data, ()), values.data, RowValidator.of(values))
+
+
+@pytest.mark.parametrize(("reader", "one"), [("csv", "5.0"), ("jsonl", "5.0"), ("parquet", "5")])
+def test_an_id_stays_in_full_beside_a_number_with_a_fraction_of_zero(ids, tmp_path, reader, one):
+    write_ids(tmp_path / f"raw.{reader}", [(str(2**53 + 1 + 2 * number), one) for number in range(60)])
+    values = ids(reader, **({"vectors": {"x": ["x0", "x1"]}} if reader == "csv" else {}))
+    splits, counts = dataset.clean(dataset.read_raw(values.data, ()), values.data, RowValidator.of(values))
+    assert counts.repeated == 0
+    kept = sorted(int(row[0]) for part in splits.values() for row in part.columns["x"])
+    assert kept == [2**53 + 1 + 2 * number for number in range(60)]
+
+
 @pytest.mark.parametrize(
     ("reader", "content", "message"),
     [

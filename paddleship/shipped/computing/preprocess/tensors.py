@@ -12,6 +12,7 @@ import numpy as np
 from paddleship.errors import RequestError
 from paddleship.shipped.computing.preprocess.measures import Array
 from paddleship.shipped.computing.preprocess.registration import Content, InputEncoder, Kind
+from paddleship.shipped.computing.preprocess.whole_numbers import digits, in_full
 from paddleship.shipped.computing.spec import Dimension, TensorSpec
 
 UNUSUAL = re.compile(r"_|[^\x00-\x7f]")  # in text that Python would read as a number: 1_5 is 15
@@ -60,23 +61,24 @@ class Tensor(InputEncoder):
 
 def checked(value: Any, spec: TensorSpec, *, missing: bool = False) -> Array:
     """A value as one row of a tensor, after checking its dtype and shape; with `missing`, numbers may be NaN. Raises RequestError."""
+    dtype = spec.numpy_dtype
     try:
-        array = np.asarray(value)
-        if array.dtype.kind in "SU" and spec.numpy_dtype.kind == "b":
+        array = in_full(spec.name, value, np.asarray(value), dtype)
+        if array.dtype.kind in "SU" and dtype.kind == "b":
             raise TypeError("any text would count as true")
         if array.dtype.kind in "SU" and any(UNUSUAL.search(str(item)) for item in array.flat):
             raise ValueError("a separator of digits, or a digit of another script")
         with np.errstate(over="ignore", invalid="ignore"):  # values that do not fit are refused below
-            cast = array.astype(spec.numpy_dtype)
+            cast = array.astype(dtype)
     except (TypeError, ValueError, OverflowError):
         raise RequestError(f"input {spec.name!r} cannot be read as {spec.dtype} (got {_unreadable(value, spec)})", "give numbers") from None
     wanted = spec.shape[1:]
     fits = array.ndim == len(wanted) and all(isinstance(want, str) or want == got for want, got in zip(wanted, array.shape, strict=True))
     if not fits:
         raise RequestError(f"input {spec.name!r} has shape {list(array.shape)} per row, the model takes {list(wanted)}", "give that shape")
-    if spec.numpy_dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
+    if dtype.kind in "iub" and array.dtype.kind in "iuf" and not np.array_equal(cast, array):
         odd = array[cast != array].flat[0]
-        reason = f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {odd:g})"
+        reason = f"input {spec.name!r} must be whole numbers that {spec.dtype} can hold (got {digits(odd)})"
         raise RequestError(reason, "round or clip them first")
     valid = np.isfinite(cast) | (np.isnan(cast) if missing and array.dtype.kind not in "SU" else False) if cast.dtype.kind == "f" else True
     if not np.all(valid):
@@ -113,19 +115,19 @@ def _in_range(array: Array, spec: TensorSpec, sizes: Mapping[str, int]) -> None:
     named = [limit for limit in (spec.low, spec.high) if isinstance(limit, str)]
     why = f"; the limit is this row's {' and '.join(named)}" if named else ""
     least, most = array.min(), array.max()
-    found = f"(got {f'{least:g}' if least == most else f'{least:g} … {most:g}'}{why})"
+    found = f"(got {digits(least) if least == most else f'{digits(least)} … {digits(most)}'}{why})"
     odd_pad = (low is not None and spec.pad < low) or (high is not None and spec.pad > high)
-    padding = f", or {spec.pad:g} where a row ends early" if grows and odd_pad else ""
+    padding = f", or {digits(spec.pad)} where a row ends early" if grows and odd_pad else ""
     raise RequestError(f"input {spec.name!r} is {_missed(low, high)} {found}", f"give values in range{padding}")
 
 
 def _missed(low: float | None, high: float | None) -> str:
     """The part of an error message that says how a value is outside the valid range."""
     if high is None:
-        return f"below {low:g}"
+        return f"below {digits(low)}"
     if low is None:
-        return f"above {high:g}"
-    return f"outside {low:g} … {high:g}"
+        return f"above {digits(high)}"
+    return f"outside {digits(low)} … {digits(high)}"
 
 
 KIND = Kind("tensors", Tensor, "the column already is the input", default=True)

@@ -124,6 +124,9 @@ def test_rows_that_a_client_padded_itself_are_valid_whatever_the_range():
     ("dtype", "value", "words"),
     [
         ("int64", 1.5, "must be whole numbers that int64 can hold (got 1.5)"),
+        ("int64", 1e23, "must be whole numbers that int64 can hold (got 1e+23)"),
+        ("int64", float("inf"), "must be whole numbers that int64 can hold (got inf)"),
+        ("int32", float(2**53), "must be whole numbers that int32 can hold (got 9007199254740992)"),
         ("int8", 300, "must be whole numbers that int8 can hold (got 300)"),
         ("float32", 1e39, "must be finite numbers that float32 can hold (got 1e+39)"),
         ("float32", float("nan"), "must be finite numbers that float32 can hold (got nan)"),
@@ -133,6 +136,31 @@ def test_a_number_that_the_dtype_cannot_hold_is_named(dtype, value, words):
     tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("n", dtype, ("batch", 2))])
     with pytest.raises(RequestError, match=re.escape(f"input 'n' {words}")):
         tensors.encode({"n": [[1, value]]})
+
+
+@pytest.mark.parametrize("value", [float(2**53), -float(2**53), np.float32(2**60), 9007199254740993.5])
+@pytest.mark.parametrize("made", [list, np.array])
+def test_a_float_that_may_have_been_another_whole_number_is_refused(value, made):
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch", 2))])
+    lost = rf"^input 'n' has a number of 2\*\*53 or more .* loses digits \(read as {int(value)}\): write it as a whole number"
+    with pytest.raises(RequestError, match=lost):
+        tensors.encode({"n": [made([1, value])]})
+
+
+def test_a_float_below_is_the_whole_number_that_was_written_and_leaves_others_in_full():
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch", 2))])
+    row = [float(2**53 - 1), -(2**53) - 1]
+    assert tensors.encode({"n": [row]})[0]["n"].tolist() == [2**53 - 1, -(2**53) - 1]
+
+
+def test_whole_numbers_in_a_message_have_all_their_digits():
+    tensors = preprocess.build({"kind": "tensors"}, [TensorSpec("n", "int64", ("batch",), low=2**53 + 1, high=2**53 + 3)])
+    with pytest.raises(RequestError, match=r"outside 9007199254740993 … 9007199254740995 \(got 9007199254740996\)"):
+        tensors.encode({"n": [2**53 + 4]})
+    with pytest.raises(RequestError, match=r"\(got -9223372036854775808\)"):
+        tensors.encode({"n": [-(2**63)]})
+    with pytest.raises(RequestError, match=r"that int64 can hold \(got 9223372036854775808\)"):
+        tensors.encode({"n": [2**63]})
 
 
 def test_rows_of_different_length_are_padded_with_the_pad_of_the_input():

@@ -1,6 +1,8 @@
 """The parameter raw_tensors: the inputs of the model instead of raw values, within the same limits, over every transport."""
 
 from collections import deque
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
@@ -109,6 +111,15 @@ def test_a_raw_value_with_the_parameter_and_ids_without_it_are_errors_of_the_cli
         ask(raw=False, ids=IDS)
     with pytest.raises(InferenceServerException, match=r"there is no output 'label': this model gives scores"):
         ask(ids=IDS, outputs=["label"])
+
+
+def test_an_id_in_json_that_loses_digits_as_a_float_is_refused(ports):
+    item = '{"name": "ids", "datatype": "INT64", "shape": [1, 2], "data": [1, 9007199254740993.0]}'
+    body = f'{{"parameters": {{"raw_tensors": true}}, "inputs": [{item}]}}'.encode()
+    with pytest.raises(HTTPError) as refused:
+        urlopen(Request(f"http://127.0.0.1:{ports[0]}{INFER}", body), timeout=60)
+    assert refused.value.code == 400
+    assert "which loses digits (read as 9007199254740992): write it as a whole number" in refused.value.read().decode()
 
 
 def test_a_parameter_that_is_neither_true_nor_false_is_an_error_of_the_client(ask):

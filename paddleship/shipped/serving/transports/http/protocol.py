@@ -10,12 +10,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from paddleship.errors import RequestError
+from paddleship.shipped.computing.preprocess.whole_numbers import in_full
 from paddleship.shipped.computing.spec import TensorSpec
 from paddleship.shipped.serving import datatypes
 from paddleship.shipped.serving.binary import BinaryTensor
 from paddleship.shipped.serving.columns import Tensor
 from paddleship.shipped.serving.datatypes import DATATYPES, DTYPES
 
+_NUMPY_DTYPES = {datatype: np.dtype(dtype) for datatype, dtype in DTYPES.items()}
 _FORM = '{"inputs": [{"name", "datatype", "shape", "data"}, …]}'
 
 
@@ -68,7 +70,7 @@ def decode_tensor(item: Mapping[str, Any], *, nulls: bool = False) -> np.ndarray
         raise RequestError(
             f"tensor {name!r} has the shape {shape} and data nested as {list(array.shape)}: make them agree, or send it flat"
         )
-    return datatypes.shaped(name, array, shape)
+    return datatypes.shaped(name, in_full(name, data, array, _NUMPY_DTYPES[datatype]), shape)
 
 
 def _with_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.paddleship.shipped.serving.candidates import make_picking, make_pictures, make_tensors, make_texts
+from tests.paddleship.shipped.serving.candidates import make_all_datatypes, make_picking, make_pictures, make_tensors, make_texts
 from tests.paddleship.shipped.serving.transports.http.recording import request as request_body
 from tests.paddleship.shipped.serving.transports.http.test_serving import ready
 
@@ -80,6 +80,42 @@ def test_rows_that_do_not_fit_are_a_400_that_says_what_to_send(client, body, wor
     answer = client.post("/predict", json=body)
     assert answer.status_code == 400
     assert words in answer.json()["error"]
+
+
+def make_ids(folder):
+    return make_all_datatypes(folder, ("int64",))
+
+
+def infer_ids(shape, data):
+    """A request with a row of three ids in the Open Inference Protocol; `data` is as it stands in the JSON."""
+    return f'{{"inputs": [{{"name": "int64", "datatype": "INT64", "shape": {shape}, "data": {data}}}]}}'
+
+
+@of(make_ids)
+@pytest.mark.parametrize("number", ["9007199254740993.0", "9007199254740993.5", "9.007199254740993e15", "-9007199254740993.0"])
+def test_an_id_that_loses_digits_as_a_float_is_refused_in_every_form(client, number):
+    row = f"[1, {number}, 9007199254740995]"
+    forms = {"/predict": [f'{{"int64": {row}}}', f'[{{"int64": [1, 2, 3]}}, {{"int64": {row}}}]']}
+    forms[INFER] = [infer_ids([1, 3], row), infer_ids([1, 3], f"[{row}]")]
+    read = int(float(number))
+    words = (
+        f"input 'int64' has a number of 2**53 or more with a fraction or an exponent, which loses digits (read as {read}): "
+        "write it as a whole number, without a fraction or an exponent"
+    )
+    for path, bodies in forms.items():
+        for body in bodies:
+            refused = client.post(path, content=body.encode())
+            assert (refused.status_code, refused.json()) == (400, {"error": words})
+
+
+@of(make_ids)
+def test_an_id_is_answered_in_full_beside_numbers_with_a_fraction_of_zero_or_an_exponent(client):
+    row = "[9007199254740993, 9007199254740991.0, 1e3]"
+    ids = [9007199254740993, 9007199254740991, 1000]
+    rows = client.post("/predict", content=f'[{{"int64": {row}}}, {{"int64": [-9223372036854775808, 1.0, 2]}}]'.encode()).json()
+    assert [one["int64_out"] for one in rows] == [ids, [-(2**63), 1, 2]]
+    for data in (row, f"[{row}]"):
+        assert client.post(INFER, content=infer_ids([1, 3], data).encode()).json()["outputs"][0]["data"] == ids
 
 
 @of(make_tensors)
