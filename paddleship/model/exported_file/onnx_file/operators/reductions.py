@@ -68,10 +68,12 @@ def _index_of(name: str) -> Writer:
 
 
 def _top(node: Node) -> list[Any]:
+    """Of equal values the first comes first, as ONNX says: Paddle's topk takes any of them."""
     x, axis = node.tensor(0), node.attribute("axis", -1)
     (count,) = node.ints("k") or node.sizes(1).items
-    found, indices = node.paddle.topk(x, count, axis=axis, largest=bool(node.attribute("largest", 1)), sorted=True)
-    return [found, indices]
+    order = node.paddle.argsort(x, axis=axis, descending=bool(node.attribute("largest", 1)), stable=True)
+    indices = node.paddle.gather(order, node.paddle.arange(count), axis=axis)
+    return [node.paddle.take_along_axis(x, indices, axis, broadcast=False), indices]
 
 
 def _accumulated(node: Node) -> Any:
@@ -84,16 +86,26 @@ def _accumulated(node: Node) -> Any:
     return node.paddle.flip(found, backwards) if backwards else found
 
 
-def _softmax(name: str) -> Writer:
+def _softmax(function: Callable[[Any, Any, int], Any]) -> Writer:
     def write(node: Node) -> Any:
         x, axis = node.tensor(0), node.attribute("axis", -1 if node.opset >= 13 else 1)
-        function, rank = getattr(node.functional, name), len(x.shape)
+        rank = len(x.shape)
         if node.opset >= 13 or axis % rank == rank - 1:
-            return function(x, axis=axis)
+            return function(node.paddle, x, axis)
         flat = node.paddle.flatten(x, axis % rank, -1)  # before opset 13 the dimensions from `axis` on are one
-        return node.paddle.reshape(function(flat, axis=-1), _with_one_unknown(x, axis % rank))
+        return node.paddle.reshape(function(node.paddle, flat, -1), _with_one_unknown(x, axis % rank))
 
     return write
+
+
+def _probabilities(paddle: Any, x: Any, axis: int) -> Any:
+    return paddle.nn.functional.softmax(x, axis=axis)
+
+
+def _log_probabilities(paddle: Any, x: Any, axis: int) -> Any:
+    """Without Paddle's log_softmax, which stops at 64 below the largest value, and its logsumexp, which OpenVINO misreads."""
+    below = x - paddle.max(x, axis=axis, keepdim=True)
+    return below - paddle.log(paddle.sum(paddle.exp(below), axis=axis, keepdim=True))
 
 
 def _with_one_unknown(x: Any, axis: int) -> list[Any]:
@@ -120,5 +132,5 @@ OPERATORS: dict[str, Writer] = {
     "ReduceL1": _reduction(_sum_of("abs")), "ReduceL2": _reduction(_norm), "ReduceSumSquare": _reduction(_sum_of("square")),
     "ReduceLogSum": _reduction(_log_sum), "ReduceLogSumExp": _reduction(_named("logsumexp")),
     "ArgMax": _index_of("argmax"), "ArgMin": _index_of("argmin"), "TopK": _top, "CumSum": _accumulated,
-    "Softmax": _softmax("softmax"), "LogSoftmax": _softmax("log_softmax"), "Hardmax": _hardmax,
+    "Softmax": _softmax(_probabilities), "LogSoftmax": _softmax(_log_probabilities), "Hardmax": _hardmax,
 }  # fmt: skip
