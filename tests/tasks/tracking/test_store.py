@@ -38,6 +38,7 @@ def test_after_a_kill_while_the_tables_are_created_the_next_command_is_right(tmp
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1800)  # 98 kills, and two processes for each
 def test_after_a_kill_at_any_table_the_next_command_is_right(tmp_path):
     """98 tables with MLflow 3.17, because a migration that copies a table creates it again."""
     number = 1
