@@ -102,14 +102,15 @@ class Params(Section):
 
     @model_validator(mode="after")
     def _answer_of_the_task(self) -> Params:
-        kind = answers.of(settings) if (settings := stored(self.answer)) else None
-        task = decisions.get(self.data.task)
-        if kind is not None and task.reads and settings.get("scores", task.reads) != task.reads:
+        if not (settings := stored(self.answer)):
+            return self
+        kind, task = answers.of(settings), decisions.get(self.data.task)
+        if task.reads and settings.get("scores", task.reads) != task.reads:
             raise whole(
                 f"answer.scores is {settings['scores']}, and data.task {task.name} reads {task.reads}: set answer.scores to {task.reads}, "
                 "or data.task to the kind that the output of the model is"
             )
-        if kind is None or kind.any_task or kind.name in task.scored:
+        if kind.any_task or kind.name in task.scored:
             return self
         tasks = ", ".join(name for name, one in decisions.ours().items() if kind.name in one.registration.scored)
         raise whole(f"answer.{kind.name} is for {tasks} (data.task is {self.data.task}): use answer.own, or remove it")
